@@ -1,0 +1,176 @@
+//! Words that change the contact, create a task and write to the log.
+
+use serde_json::{Map, Value};
+use winnow::Parser as _;
+use winnow::combinator::{alt, opt, preceded};
+
+use crate::calls::arguments;
+use crate::dates::moment;
+use crate::draft::{Action, text_field};
+use crate::durations::duration;
+use crate::line_parser::{
+    Input, Parsed, choice, comma, filled_text, is_same_word, mark, phrase, take_word,
+};
+use crate::recipients::recipient;
+use crate::values::{placeholder, text_value, value};
+
+const FIELD: &str = "a field such as `contact.stage`";
+
+/// Reads a line that changes the contact.
+pub(crate) fn change_contact(input: &mut Input<'_>) -> Parsed<Action> {
+    alt((set_field, update, add_tag, remove_tag)).parse_next(input)
+}
+
+/// Reads `create task "Call back" for @user.nina due in 2 days`.
+pub(crate) fn create_task(input: &mut Input<'_>) -> Parsed<Action> {
+    phrase(&[
+        "create task",
+        "create a task",
+        "create the task",
+        "add task",
+        "add a task",
+        "add the task",
+        "open task",
+        "open a task",
+        "open the task",
+    ])(input)?;
+    let _colon = opt(mark(":")).parse_next(input)?;
+    let mut args = Map::from_iter([text_field("title", text_value(input)?)]);
+    let assignee = preceded(phrase(&["for", "assigned to"]), recipient);
+    let assignee = opt(preceded(opt(comma), assignee)).parse_next(input)?;
+    args.extend(assignee.map(|to| text_field("assignee", to)));
+    let due = opt(preceded(opt(comma), due)).parse_next(input)?;
+    args.extend(due.map(|due| text_field("due", due)));
+    let priorities = choice(&[
+        ("low", "low"),
+        ("normal", "normal"),
+        ("high", "high"),
+        ("urgent", "urgent"),
+    ]);
+    let priority = preceded(phrase(&["priority", "with priority"]), priorities);
+    let priority = opt(preceded(opt(comma), priority)).parse_next(input)?;
+    args.extend(priority.map(|word| text_field("priority", word.to_owned())));
+    Ok(tool("create_task", args))
+}
+
+/// Reads `log "…"`.
+pub(crate) fn log(input: &mut Input<'_>) -> Parsed<Action> {
+    let before = phrase(&[
+        "log",
+        "log message",
+        "log the message",
+        "log that",
+        "write to the log",
+        "log text",
+    ]);
+    let before = preceded((before, opt(mark(":"))), text_value);
+    let around = (
+        preceded(phrase(&["write", "add"]), text_value),
+        phrase(&["to the log"]),
+    );
+    let message = alt((before, around.map(|(text, ())| text))).parse_next(input)?;
+    Ok(tool(
+        "log",
+        Map::from_iter([text_field("message", message)]),
+    ))
+}
+
+/// `in 2 days`, a date or a placeholder.
+fn due(input: &mut Input<'_>) -> Parsed<String> {
+    let after = preceded(phrase(&["due in", "due within"]), duration);
+    let date = preceded(
+        phrase(&["due", "due on", "due by"]),
+        moment.map(|moment| moment.text),
+    );
+    let given = preceded(phrase(&["due", "due on", "due in"]), placeholder);
+    alt((after, date, given)).parse_next(input)
+}
+
+/// `set contact.stage to "won"`.
+fn set_field(input: &mut Input<'_>) -> Parsed<Action> {
+    phrase(&["set", "change"])(input)?;
+    let field = contact_field(input)?;
+    let value = preceded(phrase(&["to"]), value).parse_next(input)?;
+    Ok(update_contact(Map::from_iter([(field, value)])))
+}
+
+/// `update contact: stage "won", score 5`.
+fn update(input: &mut Input<'_>) -> Parsed<Action> {
+    phrase(&["update contact", "update the contact"])(input)?;
+    let _joint = opt(alt((mark(":"), phrase(&["with", "and set"])))).parse_next(input)?;
+    arguments(input).map(update_contact)
+}
+
+fn add_tag(input: &mut Input<'_>) -> Parsed<Action> {
+    phrase(&[
+        "add tag",
+        "add the tag",
+        "tag contact",
+        "tag the contact",
+        "tag contact as",
+        "tag contact with",
+        "tag the contact as",
+        "tag the contact with",
+    ])(input)?;
+    let tag = filled_text(input)?;
+    let _contact = opt(phrase(&["to contact", "to the contact"])).parse_next(input)?;
+    Ok(tool("add_tag", Map::from_iter([text_field("tag", tag)])))
+}
+
+fn remove_tag(input: &mut Input<'_>) -> Parsed<Action> {
+    phrase(&[
+        "remove tag",
+        "remove the tag",
+        "delete tag",
+        "delete the tag",
+        "untag contact",
+        "untag the contact",
+    ])(input)?;
+    let tag = filled_text(input)?;
+    let _contact = opt(phrase(&["from contact", "from the contact"])).parse_next(input)?;
+    Ok(tool("remove_tag", Map::from_iter([text_field("tag", tag)])))
+}
+
+/// `contact.stage` or `the contact's stage`.
+fn contact_field(input: &mut Input<'_>) -> Parsed<String> {
+    let owned = preceded((opt(phrase(&["the"])), owner), own_field);
+    alt((dotted_field, owned)).parse_next(input)
+}
+
+fn dotted_field(input: &mut Input<'_>) -> Parsed<String> {
+    take_word(input, FIELD, |word| {
+        let field = word
+            .strip_prefix("contact.")
+            .filter(|field| is_field(field));
+        field.map(str::to_owned)
+    })
+}
+
+fn owner(input: &mut Input<'_>) -> Parsed<()> {
+    take_word(input, FIELD, |word| {
+        is_same_word(word, "contact's").then_some(())
+    })
+}
+
+fn own_field(input: &mut Input<'_>) -> Parsed<String> {
+    take_word(input, "a field such as `stage`", |word| {
+        is_field(word).then(|| word.to_owned())
+    })
+}
+
+fn is_field(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    !text.is_empty() && text.chars().all(is_part)
+}
+
+fn update_contact(set: Map<String, Value>) -> Action {
+    let args = Map::from_iter([("set".to_owned(), Value::Object(set))]);
+    tool("update_contact", args)
+}
+
+fn tool(name: &str, args: Map<String, Value>) -> Action {
+    Action::Tool {
+        tool: name.to_owned(),
+        args: Some(args),
+    }
+}

@@ -1,0 +1,224 @@
+//! What may follow every action: a name, a timeout, a priority, an approval and so on.
+//!
+//! An extra that does not belong to the kind of the step is refused, not ignored.
+
+use serde_json::{Map, Value};
+use winnow::Parser as _;
+use winnow::combinator::{alt, opt, preceded};
+
+use crate::draft::{Action, Extra, text_field};
+use crate::durations::{count, duration};
+use crate::line_parser::{
+    Input, Parsed, choice, comma, miss, phrase, refuse_at, refused_phrase, tokens_left,
+};
+use crate::options::options;
+use crate::recipients::recipients;
+use crate::values::{name, text_value};
+
+/// Most attempts, and most items at a time.
+const COUNT_MAX: u64 = 100;
+
+/// Names of placeholders, which a step must not have.
+const RESERVED_NAMES: [&str; 4] = ["input", "contact", "run", "item"];
+
+const PRIORITIES: &[(&str, &str)] = &[
+    ("low", "low"),
+    ("normal", "normal"),
+    ("medium", "medium"),
+    ("high", "high"),
+    ("urgent", "urgent"),
+];
+
+/// Reads all that follows an action, and adds it to `extras`.
+pub(crate) fn read_extras(
+    input: &mut Input<'_>,
+    action: &Action,
+    extras: &mut Vec<Extra>,
+) -> Parsed<()> {
+    loop {
+        let start = tokens_left(input);
+        let Some(found) = opt(preceded(opt(comma), |input: &mut Input<'_>| {
+            extra(input, action)
+        }))
+        .parse_next(input)?
+        else {
+            return Ok(());
+        };
+        let label = found.label();
+        if let Some(message) = action.refusal(&found) {
+            return refuse_at(input, start, message);
+        }
+        if extras.iter().any(|other| other.label() == label) {
+            let message = format!("A line has {label} at most once");
+            return refuse_at(input, start, message);
+        }
+        extras.push(found);
+    }
+}
+
+/// `after approval by @role.manager within 2 days`.
+pub(crate) fn approval(input: &mut Input<'_>) -> Parsed<Extra> {
+    phrase(&["after approval", "after an approval", "after the approval"])(input)?;
+    let from = opt(preceded(phrase(&["by", "of", "from"]), recipients)).parse_next(input)?;
+    let within = opt(preceded(phrase(&["within"]), duration)).parse_next(input)?;
+    let from = from.map(|from| ("from".to_owned(), from));
+    let within = within.map(|time| text_field("decide_within", time));
+    let rule: Map<String, Value> = from.into_iter().chain(within).collect();
+    Ok(Extra::Approval(rule))
+}
+
+fn extra(input: &mut Input<'_>, action: &Action) -> Parsed<Extra> {
+    let then = choice(&[
+        ("continue", "continue"),
+        ("skip", "skip"),
+        ("fail", "fail"),
+        ("escalate", "escalate"),
+    ]);
+    let then = preceded(phrase(&["then", "and then", "on timeout"]), then);
+    let message = phrase(&[
+        "with message",
+        "with the message",
+        "with a message",
+        "message",
+        "saying",
+        "for",
+    ]);
+    // A number of attempts or items begins as a timeout does, so it comes first.
+    let limits = alt((refused_retry, attempts, parallel, timeout));
+    let about_people = alt((
+        phrase(&["as warm lead", "as a warm lead"]).value(Extra::WarmLead),
+        then.map(Extra::Then),
+        priority.map(Extra::Priority),
+        preceded(message, text_value).map(Extra::Message),
+        options.map(Extra::Options),
+        default,
+    ));
+    let id = |input: &mut Input<'_>| id(input, action);
+    alt((limits, about_people, on_error, approval, id)).parse_next(input)
+}
+
+fn timeout(input: &mut Input<'_>) -> Parsed<Extra> {
+    let never = phrase(&[
+        "no timeout",
+        "without timeout",
+        "without a timeout",
+        "with no timeout",
+    ]);
+    let before = phrase(&[
+        "timeout",
+        "timeout of",
+        "timeout after",
+        "with timeout",
+        "with a timeout of",
+        "at most",
+        "for at most",
+        "within",
+    ]);
+    alt((
+        never.value(Value::from(0)),
+        preceded(before, duration).map(Value::String),
+    ))
+    .map(Extra::Timeout)
+    .parse_next(input)
+}
+
+fn priority(input: &mut Input<'_>) -> Parsed<&'static str> {
+    let first = preceded(phrase(&["priority", "with priority"]), choice(PRIORITIES));
+    let last = preceded(
+        opt(phrase(&["with", "at"])),
+        (choice(PRIORITIES), phrase(&["priority"])),
+    );
+    alt((first, last.map(|(word, ())| word))).parse_next(input)
+}
+
+/// `retry 3 times` could mean three attempts or four.
+fn refused_retry(input: &mut Input<'_>) -> Parsed<Extra> {
+    let start = tokens_left(input);
+    refused_phrase(&["retry", "with retry", "retries", "and retry", "retried"])(input)?;
+    let message = "It is not clear whether the first call counts; write `at most 3 attempts`";
+    refuse_at(input, start, message)
+}
+
+fn attempts(input: &mut Input<'_>) -> Parsed<Extra> {
+    phrase(&["at most", "with at most"])(input)?;
+    let count = bounded_count(input, "attempts")?;
+    phrase(&["attempts", "attempt", "tries"])(input)?;
+    Ok(Extra::Attempts(count))
+}
+
+fn parallel(input: &mut Input<'_>) -> Parsed<Extra> {
+    phrase(&["at most", "with at most"])(input)?;
+    let count = bounded_count(input, "items")?;
+    phrase(&["at a time", "at once", "at the same time", "in parallel"])(input)?;
+    Ok(Extra::Parallel(count))
+}
+
+fn bounded_count(input: &mut Input<'_>, things: &str) -> Parsed<u64> {
+    let start = tokens_left(input);
+    let count = count(input)?;
+    if (1..=COUNT_MAX).contains(&count) {
+        return Ok(count);
+    }
+    let message = format!("The number of {things} is from 1 to {COUNT_MAX}");
+    // `at most 120 seconds` is a timeout, so the number alone is not an error.
+    if tokens_left(input) == start {
+        return refuse_at(input, start, message);
+    }
+    miss(input, "a number from 1 to 100")
+}
+
+fn default(input: &mut Input<'_>) -> Parsed<Extra> {
+    phrase(&[
+        "default",
+        "with default",
+        "then default",
+        "by default",
+        "default answer",
+    ])(input)?;
+    let bare = choice(&[("yes", "yes"), ("no", "no")]).map(str::to_owned);
+    alt((text_value, bare))
+        .map(Extra::Default)
+        .parse_next(input)
+}
+
+fn on_error(input: &mut Input<'_>) -> Parsed<Extra> {
+    phrase(&[
+        "if it fails",
+        "if this fails",
+        "if that fails",
+        "on failure",
+        "on error",
+    ])(input)?;
+    let effect = choice(&[
+        ("continue", "continue"),
+        ("continue anyway", "continue"),
+        ("go on", "continue"),
+        ("skip the rest", "skip_rest"),
+        ("hand off", "handoff"),
+        ("handoff", "handoff"),
+        ("fail", "fail"),
+        ("fail the run", "fail"),
+    ]);
+    preceded(opt(comma), effect)
+        .map(Extra::OnError)
+        .parse_next(input)
+}
+
+/// `as NAME` or `named NAME`. After a handoff, `as` is for `as warm lead`, so `as lead` must not be a name.
+fn id(input: &mut Input<'_>, action: &Action) -> Parsed<Extra> {
+    if matches!(action, Action::Handoff { .. }) {
+        phrase(&["named"])(input)?;
+    } else {
+        phrase(&["as", "named"])(input)?;
+    }
+    let start = tokens_left(input);
+    let id = name("a name of the step such as `find`")(input)?;
+    if RESERVED_NAMES.contains(&id) {
+        return refuse_at(
+            input,
+            start,
+            format!("A step must not be named `{id}`, because placeholders use this name"),
+        );
+    }
+    Ok(Extra::Id(id.to_owned()))
+}

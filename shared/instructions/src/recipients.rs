@@ -1,0 +1,69 @@
+//! Recipients of questions, handoffs and approvals: `@user.nina`, `@role.sales`, or a placeholder.
+
+use serde_json::Value;
+use winnow::Parser as _;
+use winnow::combinator::{alt, separated};
+
+use crate::line_parser::{Input, Parsed, comma, phrase, take_token, take_word};
+use crate::tokens::TokenKind;
+use crate::values::is_name;
+
+/// Most recipients of a step.
+const RECIPIENTS_MAX: usize = 50;
+
+const RECIPIENT: &str = "a recipient such as `@user.nina` or `@role.sales`";
+
+/// One recipient, or several with `and`. One is a text, and several are a list.
+pub(crate) fn recipients(input: &mut Input<'_>) -> Parsed<Value> {
+    let separator = alt((phrase(&["and", "or"]), comma));
+    let found: Vec<String> =
+        separated(1..=RECIPIENTS_MAX, recipient, separator).parse_next(input)?;
+    match found.as_slice() {
+        [one] => Ok(Value::String(one.clone())),
+        _ => Ok(Value::Array(found.into_iter().map(Value::String).collect())),
+    }
+}
+
+/// One recipient.
+pub(crate) fn recipient(input: &mut Input<'_>) -> Parsed<String> {
+    take_token(input, RECIPIENT, |kind| match kind {
+        TokenKind::Word(word) => is_recipient(word).then(|| (*word).to_owned()),
+        TokenKind::Path(text) | TokenKind::Expression(text) => Some((*text).to_owned()),
+        TokenKind::Text(_) | TokenKind::Punctuation(_) | TokenKind::Unclosed(_) => None,
+    })
+}
+
+/// The words of recipients. `None`: a value that is not one.
+pub(crate) fn write_recipients(value: &Value) -> Option<String> {
+    match value {
+        Value::String(one) => Some(one.clone()),
+        Value::Array(many) => {
+            let many: Option<Vec<&str>> = many.iter().map(Value::as_str).collect();
+            Some(many?.join(" and "))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
+    }
+}
+
+/// An address of a mail: `ada@x.example`.
+pub(crate) fn address(input: &mut Input<'_>) -> Parsed<String> {
+    take_word(input, "an address such as `ada@x.example`", |word| {
+        is_address(word).then(|| word.to_owned())
+    })
+}
+
+/// Whether a text looks like an address of a mail.
+pub(crate) fn is_address(text: &str) -> bool {
+    let parts = text.split_once('@');
+    parts.is_some_and(|(user, host)| {
+        let is_host = host.contains('.') && !host.contains('@') && !host.starts_with('.');
+        !user.is_empty() && is_host && !text.contains(char::is_whitespace)
+    })
+}
+
+fn is_recipient(word: &str) -> bool {
+    let name = word
+        .strip_prefix("@user.")
+        .or_else(|| word.strip_prefix("@role."));
+    name.is_some_and(is_name)
+}

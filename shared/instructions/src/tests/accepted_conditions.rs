@@ -1,0 +1,310 @@
+use serde_json::json;
+
+use super::{assert_step, step, steps};
+
+const REPLIED: &str = "has(contact.replied) && contact.replied == true";
+
+/// The condition of a line that finishes under it.
+fn when(condition: &str) -> String {
+    let step = step(&format!("If {condition}, finish"));
+    step["when"].as_str().unwrap().to_owned()
+}
+
+#[track_caller]
+fn assert_when(expected: &str, conditions: &[&str]) {
+    for condition in conditions {
+        assert_eq!(when(condition), expected, "{condition}");
+    }
+}
+
+#[test]
+fn replies() {
+    assert_when(
+        &format!("!({REPLIED})"),
+        &[
+            "no reply",
+            "there is no reply",
+            "there was no reply",
+            "there has been no reply",
+            "no reply came",
+            "contact did not reply",
+            "the contact did not reply",
+            "contact didn't reply",
+            "contact didn’t reply",
+            "contact has not replied",
+            "the contact hasn't replied",
+            "not replied",
+            "contact has never replied",
+            "no response",
+            "contact did not respond",
+            "no reply yet",
+            "contact has not replied yet",
+            "No Reply",
+            "there is no response",
+            "no reply arrived",
+            "contact has not responded so far",
+        ],
+    );
+    assert_when(
+        REPLIED,
+        &[
+            "contact replied",
+            "the contact replied",
+            "replied",
+            "contact has replied",
+            "the contact has replied",
+            "there is a reply",
+            "there was a reply",
+            "a reply came",
+            "a reply arrived",
+            "contact responded",
+            "there has been a reply",
+            "a response came in",
+        ],
+    );
+}
+
+#[test]
+fn tones_of_replies() {
+    let positive =
+        format!("{REPLIED} && has(contact.sentiment) && contact.sentiment == \"positive\"");
+    assert_when(
+        &positive,
+        &[
+            "contact replied positively",
+            "the contact has replied positively",
+            "replied positively",
+            "reply is positive",
+            "the reply is positive",
+            "the reply was positive",
+            "there is a positive reply",
+            "a positive reply came",
+        ],
+    );
+    assert_when(
+        &format!("!({positive})"),
+        &[
+            "contact did not reply positively",
+            "contact has not replied positively",
+            "no positive reply",
+            "there is no positive reply",
+        ],
+    );
+    assert_when(
+        &format!("{REPLIED} && has(contact.sentiment) && contact.sentiment == \"negative\""),
+        &[
+            "contact replied negatively",
+            "the reply is negative",
+            "there was a negative reply",
+        ],
+    );
+}
+
+#[test]
+fn comparisons() {
+    let plan = "has(contact.plan) && contact.plan == \"pro\"";
+    assert_when(
+        plan,
+        &[
+            "contact.plan is \"pro\"",
+            "the contact's plan is \"pro\"",
+            "contact's plan is “pro”",
+            "the contact’s plan equals \"pro\"",
+            "contact.plan = \"pro\"",
+            "contact.plan == \"pro\"",
+            "contact.plan is equal to \"pro\"",
+            "$contact.plan is \"pro\"",
+        ],
+    );
+    assert_when(
+        &format!("!({plan})"),
+        &[
+            "contact.plan is not \"pro\"",
+            "the contact's plan isn't \"pro\"",
+            "contact.plan != \"pro\"",
+            "contact.plan does not equal \"pro\"",
+        ],
+    );
+}
+
+#[test]
+fn comparisons_of_numbers() {
+    for (words, operator) in [
+        ("is above", ">"),
+        ("is over", ">"),
+        ("is more than", ">"),
+        ("is greater than", ">"),
+        (">", ">"),
+        ("is below", "<"),
+        ("is under", "<"),
+        ("is less than", "<"),
+        ("<", "<"),
+        ("is at least", ">="),
+        (">=", ">="),
+        ("≥", ">="),
+        ("is at most", "<="),
+        ("<=", "<="),
+    ] {
+        assert_when(
+            &format!("has(contact.score) && contact.score {operator} 5"),
+            &[&format!("contact.score {words} 5")],
+        );
+        assert_when(
+            &format!("input.amount {operator} 99.5"),
+            &[
+                &format!("$input.amount {words} 99.5"),
+                &format!("input.amount {words} 99.5"),
+            ],
+        );
+    }
+}
+
+#[test]
+fn values_and_operators() {
+    for (words, cel) in [
+        (
+            "contact.a.b is 1",
+            "has(contact.a) && has(contact.a.b) && contact.a.b == 1",
+        ),
+        (
+            "contact.vip is yes",
+            "has(contact.vip) && contact.vip == true",
+        ),
+        (
+            "contact.vip is false",
+            "has(contact.vip) && contact.vip == false",
+        ),
+        ("contact.x is null", "has(contact.x) && contact.x == null"),
+        (
+            "contact.x is \"a\\\"b\\\\c\\n\"",
+            "has(contact.x) && contact.x == \"a\\\"b\\\\c\\n\"",
+        ),
+        (
+            "contact.notes contains \"x\"",
+            "has(contact.notes) && contact.notes.contains(\"x\")",
+        ),
+        (
+            "contact.notes does not contain \"x\"",
+            "!(has(contact.notes) && contact.notes.contains(\"x\"))",
+        ),
+        (
+            "contact.notes starts with \"x\"",
+            "has(contact.notes) && contact.notes.startsWith(\"x\")",
+        ),
+        (
+            "contact.notes ends with \"x\"",
+            "has(contact.notes) && contact.notes.endsWith(\"x\")",
+        ),
+        ("$find.total is not 0", "$find.total != 0"),
+        (
+            "$find.orders[0].total is above 10",
+            "$find.orders[0].total > 10",
+        ),
+        ("$step-03.answer is yes", "$step-03.answer == \"yes\""),
+        ("the answer of step-03 is no", "$step-03.answer == \"no\""),
+        (
+            "answer of tell is \"a pilot\"",
+            "$tell.answer == \"a pilot\"",
+        ),
+        ("$ask.answer is true", "$ask.answer == true"),
+        (
+            "$input.x is set",
+            "has(input.x) && input.x != null && input.x != \"\"",
+        ),
+        ("$find.x is set", "$find.x != null && $find.x != \"\""),
+    ] {
+        assert_eq!(when(words), cel, "{words}");
+    }
+}
+
+#[test]
+fn missing_values() {
+    let is_set = "has(contact.phone) && contact.phone != null && contact.phone != \"\"";
+    assert_when(
+        is_set,
+        &[
+            "contact.phone is set",
+            "contact.phone exists",
+            "the contact's phone is not empty",
+            "contact.phone is not missing",
+        ],
+    );
+    assert_when(
+        &format!("!({is_set})"),
+        &[
+            "contact.phone is missing",
+            "contact.phone is not set",
+            "contact.phone is empty",
+            "contact.phone does not exist",
+            "the contact's phone isn't set",
+        ],
+    );
+}
+
+#[test]
+fn several_conditions() {
+    let plan = "has(contact.plan) && contact.plan == \"pro\"";
+    assert_when(
+        &format!("!({REPLIED}) && {plan}"),
+        &["no reply and contact.plan is \"pro\""],
+    );
+    assert_when(
+        &format!("(!({REPLIED})) || ({plan}) || (input.x == 1)"),
+        &["no reply or the contact's plan is \"pro\" or $input.x is 1"],
+    );
+    assert_when(
+        &format!("!({REPLIED} && {plan})"),
+        &["it is not so that contact replied and contact.plan is \"pro\""],
+    );
+    assert_when(
+        "size($find.orders) > 0 || {'a': {'b': 1}}.a.b == 2",
+        &["{{ size($find.orders) > 0 || {'a': {'b': 1}}.a.b == 2 }}"],
+    );
+}
+
+#[test]
+fn places_of_a_condition() {
+    let expected = json!({ "when": REPLIED, "wait": "5 days" });
+    assert_step(
+        &expected,
+        &[
+            "If contact replied, wait 5 days",
+            "When contact replied, wait 5 days",
+            "If contact replied then wait 5 days",
+            "If contact replied, then wait 5 days",
+            "Wait 5 days if contact replied",
+            "Wait 5 days when contact replied",
+            "Wait 5 days, if contact replied.",
+            "Then, if contact replied, wait 5 days",
+        ],
+    );
+    assert_step(
+        &json!({ "when": format!("!({REPLIED})"), "finish": "Finished." }),
+        &[
+            "Finish unless contact replied",
+            "Unless contact replied, finish",
+        ],
+    );
+}
+
+#[test]
+fn otherwise_is_the_opposite_of_the_line_before() {
+    for word in ["Otherwise,", "Otherwise", "Else,", "Else", "If not,"] {
+        let text = format!("If contact.a is 1, finish\n{word} wait 1 day\n{word} wait 2 days");
+        let cel = "has(contact.a) && contact.a == 1";
+        let expected = [
+            json!({ "when": cel, "finish": "Finished." }),
+            json!({ "when": format!("!({cel})"), "wait": "1 day" }),
+            json!({ "when": format!("!({cel})"), "wait": "2 days" }),
+        ];
+        assert_eq!(steps(&text), expected, "{word}");
+    }
+}
+
+#[test]
+fn the_answer_is_that_of_the_nearest_question() {
+    let text = "Ask \"A?\"\nAsk \"B?\" as b\nWait 1 day\nIf the answer is yes, finish\nAsk \"C?\"\nFinish if the answer is \"x\"";
+    let found = steps(text);
+    assert_eq!(found[3]["when"], "$b.answer == \"yes\"");
+    assert_eq!(found[5]["when"], "$step-05.answer == \"x\"");
+}
