@@ -10,6 +10,7 @@ pub(crate) mod commit;
 mod dead_letter;
 pub(crate) mod delayed_replies;
 mod isolation;
+mod recent_needs;
 mod replay;
 
 use std::collections::HashSet;

@@ -277,6 +277,13 @@ impl PlanFact {
             .any(|one| one.contains(&Reference::Step(index)))
     }
 
+    /// The steps that a step names, or that the children of one name.
+    #[must_use]
+    pub fn ids_for(&self, part: StepPart) -> BTreeSet<String> {
+        let references = self.references_of(part).into_iter().flatten();
+        self.plan.ids_of(references.copied())
+    }
+
     /// The references of a step, or of the children of one.
     #[must_use]
     pub fn references_of(&self, part: StepPart) -> Option<&BTreeSet<Reference>> {

@@ -24,6 +24,8 @@ pub(crate) struct Batch<'a, S: Service> {
     pub(crate) found: HashMap<NeedOf<S>, Option<FactOf<S>>>,
     pub(crate) constants: &'a mut HashMap<NeedOf<S>, FactOf<S>>,
     pub(crate) effects: Vec<EffectOf<S>>,
+    /// The other aggregates that decisions asked for.
+    pub(crate) needed: Vec<KeyOf<S>>,
     pub(crate) now: DateTime<Utc>,
 }
 
@@ -108,6 +110,15 @@ impl<S: Service> Batch<'_, S> {
             .into_iter()
             .map(|reply| reply.unwrap_or_else(|| Err(Problem::internal())))
             .collect())
+    }
+
+    /// Brings aggregates from the cache. Decisions that need them then need no further round.
+    pub(crate) fn preload(&mut self, keys: &[KeyOf<S>], cached: Cached<'_, S>) {
+        for key in keys {
+            if let Some(state) = cached(key) {
+                self.insert(key.clone(), state);
+            }
+        }
     }
 
     /// Decides all inputs whose data is loaded.
@@ -204,7 +215,8 @@ impl<S: Service> Batch<'_, S> {
         let (aggregates, facts): (Vec<_>, Vec<_>) = needs
             .into_iter()
             .partition(|need| S::Domain::aggregate(need).is_some());
-        let keys = aggregates.iter().filter_map(S::Domain::aggregate).collect();
+        let keys: BTreeSet<_> = aggregates.iter().filter_map(S::Domain::aggregate).collect();
+        self.needed.extend(keys.iter().cloned());
         self.load(db, keys, cached).await?;
         let unknown: Vec<_> = facts
             .into_iter()

@@ -41,7 +41,7 @@ pub struct Scope<'a> {
     /// Result data of the steps that have some, by step id.
     pub steps: BTreeMap<String, Value>,
     /// Step ids that exist in the plan, with or without a result: what tells the placeholder
-    /// `$find.x` of a skipped step from plain text. Each of them has ended. See `Plan::ids_for`.
+    /// `$find.x` of a skipped step from plain text. Each of them has ended. See `PlanFact::ids_for`.
     pub ids: BTreeSet<String>,
 }
 

@@ -136,19 +136,13 @@ pub(crate) fn may_dispatch_again(
     let Some(Ok(tool)) = planned.action.tool().map(str::parse) else {
         return true;
     };
-    let entry = tool_entry(transition, planned);
+    let (entry, _) = tool_entry(transition, planned);
     let call = ToolCall {
         tool: &tool,
         entry: &entry,
         args: args.clone(),
     };
     may_repeat(transition, index, planned, &call)
-}
-
-fn unloaded_tool_needs(transition: &RunTransition<'_>, planned: &PlannedStep) -> Vec<Need> {
-    let mut needs: Vec<_> = tool_needs(transition, planned).collect();
-    needs.retain(|need| matches!(transition.lookup(need), Lookup::NotLoaded));
-    needs
 }
 
 /// The registry entries of the tool of a step, which are loaded if they are not yet.
@@ -160,21 +154,26 @@ pub(crate) fn load_tool_entry(
     let Some(planned) = transition.planned(&plan, index) else {
         return Ok(ToolEntry::default());
     };
-    let needs = unloaded_tool_needs(transition, planned);
-    if needs.is_empty() {
-        return Ok(tool_entry(transition, planned));
+    let (entry, unloaded) = tool_entry(transition, planned);
+    if unloaded.is_empty() {
+        Ok(entry)
+    } else {
+        Err(Undecided::NeedsMore(unloaded))
     }
-    Err(Undecided::NeedsMore(needs))
 }
 
-fn tool_entry(transition: &RunTransition<'_>, planned: &PlannedStep) -> ToolEntry {
+/// The loaded registry entries of the tool of a step, and the needs for the others.
+fn tool_entry(transition: &RunTransition<'_>, planned: &PlannedStep) -> (ToolEntry, Vec<Need>) {
     let mut entry = ToolEntry::default();
+    let mut unloaded = Vec::new();
     for need in tool_needs(transition, planned) {
-        if let Lookup::Found(Fact::Tool(tool)) = transition.lookup(&need) {
-            entry.add(tool);
+        match transition.lookup(&need) {
+            Lookup::Found(Fact::Tool(tool)) => entry.add(tool),
+            Lookup::NotLoaded => unloaded.push(need),
+            Lookup::Missing | Lookup::Found(_) => {}
         }
     }
-    entry
+    (entry, unloaded)
 }
 
 /// Code and message of a call that is not made.
@@ -195,11 +194,11 @@ fn callable(
         return Err(("arguments_too_large", message));
     }
     // Without its registration the risk of a tool is not known, and nothing may start.
-    if !unloaded_tool_needs(transition, planned).is_empty() {
+    let (entry, unloaded) = tool_entry(transition, planned);
+    if !unloaded.is_empty() {
         let message = "the registration of its tool was not loaded";
         return Err(("tool_not_loaded", message.to_owned()));
     }
-    let entry = tool_entry(transition, planned);
     if entry.is_deleted() {
         return Err(("tool_deleted", format!("the tool `{tool}` was deleted")));
     }
