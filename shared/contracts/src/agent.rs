@@ -19,6 +19,9 @@ pub struct PlannedStepView {
     pub kind: String,
     /// One line for people.
     pub action: String,
+    /// The step as an instruction, if the grammar has words for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<String>,
     /// Steps that must have ended before.
     pub needs: Vec<String>,
     /// Condition in CEL.

@@ -27,7 +27,10 @@ fn layer(package: &str) -> Option<Layer> {
     Some(match package {
         "holdpoint-ids" | "holdpoint-migrations" => Layer::Ids,
         "holdpoint-contracts" => Layer::Contracts,
-        "holdpoint-decision" | "holdpoint-holds" | "holdpoint-time-zone" => Layer::Rules,
+        "holdpoint-calendar"
+        | "holdpoint-decision"
+        | "holdpoint-holds"
+        | "holdpoint-instructions" => Layer::Rules,
         "holdpoint-auth"
         | "holdpoint-bus"
         | "holdpoint-store"

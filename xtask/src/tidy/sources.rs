@@ -12,7 +12,7 @@ use crate::shell::root;
 const LINES_MAX: usize = 500;
 const FOLDERS: [&str; 5] = ["migrations", "services", "shared", "tests", "xtask"];
 /// Crates that a pure domain may import. Others would bring in time, randomness or I/O.
-const DOMAIN_MAY: [&str; 22] = [
+const DOMAIN_MAY: [&str; 23] = [
     "std",
     "core",
     "chrono",
@@ -31,7 +31,8 @@ const DOMAIN_MAY: [&str; 22] = [
     "strum",
     "holdpoint_ids",
     "holdpoint_contracts",
-    "holdpoint_time_zone",
+    "holdpoint_calendar",
+    "holdpoint_instructions",
     "crate",
     "super",
     "self",

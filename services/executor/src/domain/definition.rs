@@ -10,17 +10,21 @@
 )]
 
 mod approval;
+mod calendar;
 mod diagnostics;
 mod fields;
 mod for_each;
 mod graph;
+mod instructions;
 mod limits;
 mod lines;
+mod mails;
 pub(in crate::domain) mod people;
 mod read;
 mod run_steps;
 pub(in crate::domain) mod signal_steps;
 mod step;
+mod templates;
 mod tool_failures;
 mod wait_steps;
 
@@ -36,8 +40,10 @@ use serde_json::{Map, Value};
 use crate::domain::expression::{self, Names, diagnostic};
 use crate::domain::model::plan::{Action, Inputs, OnPause, Plan, PlannedStep};
 use lines::Lines;
+use mails::Mails;
 use step::Draft;
 
+use calendar::UTC;
 use diagnostics::{AgentChecker, Place, is_name, shown};
 
 pub(crate) use crate::domain::nearest_names::nearest;
@@ -61,6 +67,8 @@ impl Plan {
             errors: Vec::new(),
             has_more: false,
             placeholders: 0,
+            time_zone: UTC.to_owned(),
+            mails: Mails::default(),
         };
         let plan = checker.agent(&fields);
         match plan {
@@ -85,7 +93,12 @@ impl AgentChecker<'_> {
         let on_pause = self.on_pause(fields.get("on_pause"));
         let inputs = self.inputs(fields);
         let limits = self.limits(fields.get("limits"));
-        let drafts = self.drafts(fields)?;
+        // Before the steps: its time zone is the default of their waits.
+        let working_days = self.calendar(fields.get("calendar"));
+        self.mails = self.read_templates(fields.get("templates"));
+        let written = self.written_steps(fields)?;
+        let steps = written.steps.iter().enumerate();
+        let drafts: Vec<Draft> = steps.map(|(at, step)| self.draft(at, step)).collect();
         self.refuse_own_runs(agent.as_deref(), &drafts);
         let steps = self.steps(drafts);
         Some(Plan {
@@ -94,6 +107,8 @@ impl AgentChecker<'_> {
             on_pause,
             inputs,
             limits,
+            working_days,
+            words: written.words,
             steps,
         })
     }
@@ -167,32 +182,6 @@ impl AgentChecker<'_> {
             schema: schema.clone(),
             ask,
         })
-    }
-
-    fn drafts(&mut self, fields: &Map<String, Value>) -> Option<Vec<Draft>> {
-        let mut text = "steps".to_owned();
-        let message = match fields.get("steps") {
-            Some(Value::Array(steps)) if (1..=MAX_STEPS).contains(&steps.len()) => {
-                let steps = steps.iter().enumerate();
-                return Some(steps.map(|(at, step)| self.draft(at, step)).collect());
-            }
-            Some(Value::Array(steps)) if steps.is_empty() => {
-                "An agent has at least one step.".to_owned()
-            }
-            Some(Value::Array(steps)) => {
-                let count = steps.len();
-                format!("An agent has at most {MAX_STEPS} steps; this one has {count}.")
-            }
-            Some(other) => {
-                text = shown(other);
-                "`steps` is a list of steps.".to_owned()
-            }
-            // What is written instead of steps has been refused by name already.
-            None if fields.contains_key("instructions") => return None,
-            None => "An agent needs `steps`.".to_owned(),
-        };
-        self.report_field("steps", &text, message);
-        None
     }
 
     /// Puts the steps together: ids to indexes, order, and all that expressions name.

@@ -228,7 +228,7 @@ fn plan(steps: &[PlannedStepView]) -> Markup {
             ol.steps {
                 @for step in steps {
                     li {
-                        strong { (one_line(&step.id, 100)) } " " (one_line(&step.action, 300))
+                        strong { (one_line(&step.id, 100)) } " " (one_line(step.words.as_ref().unwrap_or(&step.action), 300))
                         @if let Some(when) = &step.when { span.muted.block { "When " code { (one_line(when, 300)) } } }
                         @if !step.needs.is_empty() { span.muted.block { "After " (one_line(&step.needs.join(", "), 300)) } }
                     }

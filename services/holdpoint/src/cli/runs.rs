@@ -24,7 +24,13 @@ pub(crate) enum AgentCommand {
     /// List agents
     List(PageArgs),
     /// Show an agent with its steps
-    Show(ByName),
+    Show {
+        #[command(flatten)]
+        agent: ByName,
+        /// Print the steps as instructions
+        #[arg(long)]
+        words: bool,
+    },
     /// Show what became of the newest runs of an agent, as JSON
     Stats(ByName),
     /// Show the compiled steps of a file without storing it
@@ -34,6 +40,9 @@ pub(crate) enum AgentCommand {
         /// Refuse an agent that has warnings
         #[arg(long)]
         strict: bool,
+        /// Print the steps as instructions
+        #[arg(long)]
+        words: bool,
     },
     /// Pause all present and future runs of an agent
     Pause {

@@ -19,7 +19,14 @@ impl ClientCommand for AgentCommand {
         let path = |name: &str| item_path("agents", name);
         match self {
             Self::Apply { files, strict } => apply(session, &files, strict).await,
-            Self::Plan { file, strict } => plan(session, &file, strict).await,
+            Self::Plan {
+                file,
+                strict,
+                words,
+            } => {
+                let layout = StepsLayout::chosen(words);
+                plan(session, &file, strict, layout).await
+            }
             Self::List(page) => {
                 let heading = ["AGENT", "VERSION", "STATUS", "UPDATED", "DESCRIPTION"];
                 let query = page_query(&page);
@@ -29,9 +36,9 @@ impl ClientCommand for AgentCommand {
                 };
                 session.list("agents", &query, heading, row).await
             }
-            Self::Show(agent) => {
+            Self::Show { agent, words } => {
                 let body = session.client.get(&path(&agent.name)?, &[]).await?;
-                session.show(&body, agent_text)
+                session.show(&body, |agent| agent_text(agent, StepsLayout::chosen(words)))
             }
             Self::Stats(agent) => {
                 let path = format!("{}/stats", path(&agent.name)?);
@@ -120,7 +127,34 @@ fn print_applied(session: &Session, applied: &Body<AgentView>) -> anyhow::Result
     })
 }
 
-fn agent_text(agent: &AgentView) -> String {
+/// How the steps of an agent are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StepsLayout {
+    Table,
+    Instructions,
+}
+
+impl StepsLayout {
+    const fn chosen(words: bool) -> Self {
+        if words {
+            Self::Instructions
+        } else {
+            Self::Table
+        }
+    }
+
+    fn print(self, steps: &[PlannedStepView]) -> String {
+        match self {
+            Self::Table => steps_table(steps),
+            Self::Instructions => instructions(steps),
+        }
+    }
+}
+
+fn agent_text(agent: &AgentView, layout: StepsLayout) -> String {
+    if layout == StepsLayout::Instructions {
+        return layout.print(&agent.steps);
+    }
     let mut text = format!(
         "agent        {} (version {})\nstatus       {}\nupdated      {}\n",
         agent.agent,
@@ -131,18 +165,23 @@ fn agent_text(agent: &AgentView) -> String {
     if let Some(description) = &agent.description {
         text.push_str(&format!("description  {}\n", one_line(description)));
     }
-    format!("{text}\n{}", steps_table(&agent.steps))
+    format!("{text}\n{}", layout.print(&agent.steps))
 }
 
-async fn plan(session: &Session, file: &Path, strict: bool) -> anyhow::Result<ExitKind> {
+async fn plan(
+    session: &Session,
+    file: &Path,
+    strict: bool,
+    layout: StepsLayout,
+) -> anyhow::Result<ExitKind> {
     let text = read_text(file)?;
     let body: Body<PlannedAgent> = session.client.post_agent("agents/plan", &text).await?;
     session.show(&body, |planned| {
-        format!(
-            "agent  {}\n\n{}",
-            planned.agent,
-            steps_table(&planned.steps)
-        )
+        let steps = layout.print(&planned.steps);
+        match layout {
+            StepsLayout::Table => format!("agent  {}\n\n{steps}", planned.agent),
+            StepsLayout::Instructions => steps,
+        }
     })?;
     let warnings = &body.value.warnings;
     note_warnings(warnings);
@@ -154,7 +193,22 @@ async fn plan(session: &Session, file: &Path, strict: bool) -> anyhow::Result<Ex
     })
 }
 
+/// One line for each step. A step that has no words is a comment, so that the text can be used as `instructions`.
+fn instructions(steps: &[PlannedStepView]) -> String {
+    let lines = steps.iter().map(|step| match &step.words {
+        Some(words) => one_line(words),
+        None => {
+            let (id, action) = (&step.id, one_line(&step.action));
+            format!("# {id} has fields that instructions do not have: {action}")
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 fn steps_table(steps: &[PlannedStepView]) -> String {
+    if let Some(table) = instructions_table(steps) {
+        return table;
+    }
     let mut rows = Rows::new(&["STEP", "KIND", "ACTION", "NEEDS", "WHEN"]);
     for step in steps {
         rows.push(cells![
@@ -166,4 +220,18 @@ fn steps_table(steps: &[PlannedStepView]) -> String {
         ]);
     }
     rows.render()
+}
+
+/// Each instruction beside its step; none: a step has no words.
+fn instructions_table(steps: &[PlannedStepView]) -> Option<String> {
+    let mut rows = Rows::new(&["STEP", "INSTRUCTION", "ACTION", "WHEN"]);
+    for step in steps {
+        rows.push(cells![
+            step.id,
+            step.words.as_ref()?,
+            step.action,
+            step.when
+        ]);
+    }
+    Some(rows.render())
 }

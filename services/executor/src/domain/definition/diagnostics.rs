@@ -4,6 +4,7 @@ use holdpoint_contracts::problem::FieldError;
 use serde_json::Value;
 
 use super::lines::Lines;
+use super::mails::Mails;
 use crate::domain::expression::diagnostic;
 use crate::domain::text::cut;
 
@@ -35,6 +36,9 @@ pub(super) struct AgentChecker<'t> {
     pub(super) has_more: bool,
     /// Placeholders of the steps so far.
     pub(super) placeholders: usize,
+    /// The time zone of waits that name none.
+    pub(super) time_zone: String,
+    pub(super) mails: Mails,
 }
 
 impl AgentChecker<'_> {

@@ -8,16 +8,19 @@ use super::diagnostics::shown;
 use crate::domain::expression::diagnostic;
 use crate::domain::nearest_names::nearest;
 
-const AGENT: [&str; 7] = [
+const AGENT: [&str; 10] = [
     "agent",
     "description",
     "on_pause",
     "inputs",
     "ask_missing_inputs",
     "limits",
+    "calendar",
+    "templates",
+    "instructions",
     "steps",
 ];
-const AGENT_LATER: [&str; 2] = ["instructions", "planner"];
+const AGENT_LATER: [&str; 1] = ["planner"];
 const STEP: [&str; 18] = [
     "id",
     "tool",

@@ -9,6 +9,8 @@ pub(super) struct Lines<'t> {
     steps: Vec<usize>,
     /// Line after the last step.
     end: usize,
+    /// Line of each instruction that was asked for, from 1, if the text shows where they are.
+    instructions: Option<Vec<usize>>,
 }
 
 impl<'t> Lines<'t> {
@@ -18,6 +20,7 @@ impl<'t> Lines<'t> {
         let mut found = Self {
             steps: Vec::new(),
             end: lines.len(),
+            instructions: None,
             lines,
         };
         let Some(start) = found.field("steps") else {
@@ -51,8 +54,25 @@ impl<'t> Lines<'t> {
             .map(|at| at + 1)
     }
 
+    /// Finds lines of `instructions`, which count from 1 in their own text. From then on they are the lines of the steps.
+    pub(super) fn place_instructions(&mut self, text: &str, lines: Vec<usize>) {
+        // The text of a block begins below its field.
+        let before = self.field("instructions");
+        let found = before.and_then(|before| {
+            let is_block = text.lines().enumerate().all(|(at, line)| {
+                let whole = self.lines.get(before + at);
+                whole.is_some_and(|whole| whole.trim() == line.trim())
+            });
+            is_block.then(|| lines.into_iter().map(|line| before + line).collect())
+        });
+        self.instructions = Some(found.unwrap_or_default());
+    }
+
     /// Line of a step, or of one of its fields if it is found, from 1.
     pub(super) fn step(&self, step: usize, field: Option<&str>) -> Option<usize> {
+        if let Some(lines) = &self.instructions {
+            return lines.get(step).copied();
+        }
         let start = *self.steps.get(step)?;
         let end = self.steps.get(step + 1).copied().unwrap_or(self.end);
         let first = self.lines.get(start)?;

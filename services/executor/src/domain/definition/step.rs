@@ -125,7 +125,7 @@ fn id_error(id: &str, at: usize) -> Option<String> {
 
 /// A step while its fields are read.
 pub(super) struct StepReader<'r, 't> {
-    checker: &'r mut AgentChecker<'t>,
+    pub(super) checker: &'r mut AgentChecker<'t>,
     at: usize,
     id: &'r str,
 }
@@ -145,6 +145,10 @@ impl StepReader<'_, '_> {
     ) -> Option<T> {
         self.report(field, diagnostic(&shown(value), message));
         None
+    }
+
+    pub(super) fn default_time_zone(&self) -> String {
+        self.checker.time_zone.clone()
     }
 
     fn needs(&mut self, value: Option<&Value>) -> Option<Vec<String>> {
@@ -214,13 +218,14 @@ impl StepReader<'_, '_> {
 
     fn tool(&mut self, tool: &Value, args: Option<&Value>) -> Option<Action> {
         let args = match args {
-            None | Some(Value::Null) => Value::Object(Map::new()),
-            Some(fields @ Value::Object(_)) => fields.clone(),
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(fields)) => fields.clone(),
             Some(other) => {
                 let message = "`args` is an object with a field for each argument.";
                 return self.refuse("args", other, message);
             }
         };
+        let args = Value::Object(self.with_template(tool, args)?);
         match tool {
             Value::String(name) if is_name(name) => Some(Action::Tool {
                 tool: name.clone(),

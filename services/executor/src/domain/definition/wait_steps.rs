@@ -1,9 +1,11 @@
 //! `wait` as its author writes it: a duration, a date, a weekday, or a placeholder for one of the first two.
 
 use chrono::{DateTime, Weekday};
+use holdpoint_calendar::BUSINESS_DAYS_MAX;
 use holdpoint_contracts::problem::FieldError;
 use serde_json::{Map, Value};
 
+use super::calendar::zone_name;
 use super::diagnostics::shown;
 use super::step::StepReader;
 use crate::domain::expression::{diagnostic, has_placeholder};
@@ -11,8 +13,7 @@ use crate::domain::model::plan::Action;
 use crate::domain::model::plan::wait_until::{DAYS, Until, WaitUntil, read_local};
 use crate::domain::nearest_names::nearest;
 
-const WAIT: [&str; 4] = ["until", "weekday", "at", "time_zone"];
-const UTC: &str = "UTC";
+const WAIT: [&str; 5] = ["until", "weekday", "at", "business_days", "time_zone"];
 
 impl StepReader<'_, '_> {
     pub(super) fn wait(&mut self, value: &Value) -> Option<Action> {
@@ -22,13 +23,14 @@ impl StepReader<'_, '_> {
             return Some(Action::WaitUntil(Box::new(wait)));
         }
         let text = value.as_str().unwrap_or_default();
-        if text.to_lowercase().contains("business day") {
-            let message = "This release does not have a wait by business days yet; write a duration such as `5 days`.";
-            return self.refuse("wait", value, message);
+        if let Some(days) = business_days_text(text) {
+            let until = self.business_days(&Value::from(days))?;
+            let time_zone = self.default_time_zone();
+            return Some(Action::WaitUntil(Box::new(WaitUntil { until, time_zone })));
         }
         if has_placeholder(text.trim_start()) || looks_like_date(text) {
             let until = self.until(value)?;
-            let time_zone = UTC.to_owned();
+            let time_zone = self.default_time_zone();
             return Some(Action::WaitUntil(Box::new(WaitUntil { until, time_zone })));
         }
         let duration_ms = self.duration_ms("wait", value)?;
@@ -37,18 +39,20 @@ impl StepReader<'_, '_> {
 
     fn wait_object(&mut self, value: &Value, fields: &Map<String, Value>) -> Option<WaitUntil> {
         let time_zone = self.time_zone(fields.get("time_zone"));
-        let until = match (fields.get("until"), fields.get("weekday")) {
-            (Some(until), None) if !fields.contains_key("at") => self.until(until),
-            (None, Some(day)) => {
+        let ends = ["until", "weekday", "business_days"].map(|name| fields.get(name));
+        let until = match (ends, fields.get("at")) {
+            ([Some(until), None, None], None) => self.until(until),
+            ([None, None, Some(days)], None) => self.business_days(days),
+            ([None, Some(day), None], at) => {
                 let day = self.weekday(day);
-                let minutes = self.time_of_day(fields.get("at"));
+                let minutes = self.time_of_day(at);
                 Some(Until::Weekday {
                     day: day?,
                     minutes: minutes?,
                 })
             }
-            (Some(_) | None, _) => {
-                let message = "A `wait` object has either `until: DATE` or `weekday: DAY` with `at: \"HH:MM\"`, and may have a `time_zone`.";
+            ([_, _, _], _) => {
+                let message = "A `wait` object has either `until: DATE`, `business_days: 2`, or `weekday: DAY` with `at: \"HH:MM\"`. It may have a `time_zone`.";
                 self.refuse("wait", value, message)
             }
         };
@@ -66,6 +70,15 @@ impl StepReader<'_, '_> {
         }
         let message = "The end of a wait is a date such as `2026-12-24`, a time such as `2026-12-24T09:00`, or a placeholder.";
         self.refuse("wait", value, message)
+    }
+
+    fn business_days(&mut self, value: &Value) -> Option<Until> {
+        let days = value.as_u64().and_then(|days| u32::try_from(days).ok());
+        let days = days.filter(|days| (1..=BUSINESS_DAYS_MAX).contains(days));
+        days.map(Until::BusinessDays).or_else(|| {
+            let message = format!("A wait has 1 to {BUSINESS_DAYS_MAX} business days.");
+            self.refuse("wait", value, message)
+        })
     }
 
     fn weekday(&mut self, value: &Value) -> Option<Weekday> {
@@ -99,24 +112,21 @@ impl StepReader<'_, '_> {
 
     fn time_zone(&mut self, value: Option<&Value>) -> Option<String> {
         let Some(value) = value.filter(|value| !value.is_null()) else {
-            return Some(UTC.to_owned());
+            return Some(self.default_time_zone());
         };
-        let name = shown(value);
-        let nearest = match holdpoint_time_zone::read(&name) {
-            Ok(_) if value.is_string() => return Some(name),
-            Ok(_) => Vec::new(),
-            Err(nearest) => nearest,
-        };
-        let error = FieldError {
-            nearest,
-            ..diagnostic(
-                &name,
-                "`time_zone` is an IANA name such as `Europe/Berlin`.",
-            )
-        };
-        self.report("wait", error);
-        None
+        let read = zone_name(value);
+        read.map_err(|error| self.report("wait", *error)).ok()
     }
+}
+
+/// The number in `2 business days`, if the text says so.
+fn business_days_text(text: &str) -> Option<u64> {
+    let lower = text.to_lowercase();
+    let mut words = lower.split_whitespace();
+    let count = words.next()?.parse().ok()?;
+    let is_unit = matches!(words.next(), Some("business" | "working"))
+        && matches!(words.next(), Some("day" | "days"));
+    (is_unit && words.next().is_none()).then_some(count)
 }
 
 fn read_time(text: &str) -> Option<u32> {

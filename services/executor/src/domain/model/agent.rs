@@ -72,9 +72,11 @@ impl Agent {
 #[must_use]
 pub fn planned_steps(plan: &Plan) -> Vec<PlannedStepView> {
     let id_of = |index: &usize| plan.steps.get(*index).map(|step| step.id.clone());
+    let words = plan.words.iter().map(Some).chain(std::iter::repeat(None));
     plan.steps
         .iter()
-        .map(|step| {
+        .zip(words)
+        .map(|(step, words)| {
             let (tool, duration_ms) = match &step.action {
                 Action::Tool { tool, .. } => (Some(tool.clone()), None),
                 Action::Wait { duration_ms } => (None, Some(*duration_ms)),
@@ -89,6 +91,7 @@ pub fn planned_steps(plan: &Plan) -> Vec<PlannedStepView> {
                 id: step.id.clone(),
                 kind: step.action.kind().to_owned(),
                 action: step.describe(),
+                words: words.filter(|words| !words.is_empty()).cloned(),
                 needs: step.needs.iter().filter_map(id_of).collect(),
                 when: step.when.clone(),
                 tool,

@@ -24,6 +24,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use holdpoint_calendar::WorkingDays;
 use holdpoint_contracts::duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -51,6 +52,12 @@ pub struct Plan {
     pub inputs: Option<Inputs>,
     #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
     pub limits: Limits,
+    /// The days that count in waits of business days.
+    #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
+    pub working_days: WorkingDays,
+    /// Each step in plain words, for people; empty where the grammar has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub words: Vec<String>,
     /// The steps in the order they were written; at least one.
     pub steps: Vec<PlannedStep>,
 }
@@ -265,7 +272,11 @@ impl Plan {
     /// applying an unchanged agent makes no new version.
     #[must_use]
     pub fn digest(&self) -> String {
-        let json = serde_json::to_value(self).unwrap_or_default();
+        let mut json = serde_json::to_value(self).unwrap_or_default();
+        // Other words for the same steps are the same plan.
+        if let Value::Object(plan) = &mut json {
+            plan.shift_remove("words");
+        }
         let mut canonical = String::new();
         write_canonical(&json, &mut canonical);
         for form in self.forms() {
@@ -362,18 +373,16 @@ impl Plan {
         expression::check_args(&template, names).references
     }
 
-    /// The steps that a step names, with or without a result.
-    #[must_use]
-    pub fn ids_for(&self, part: StepPart) -> BTreeSet<String> {
-        self.ids_of(self.references(part))
-    }
-
     fn indexes(&self) -> BTreeMap<String, usize> {
         let ids = self.steps.iter().enumerate();
         ids.map(|(at, step)| (step.id.clone(), at)).collect()
     }
 
-    fn ids_of(&self, references: BTreeSet<Reference>) -> BTreeSet<String> {
+    /// The ids of the steps among references.
+    pub(in crate::domain) fn ids_of(
+        &self,
+        references: impl IntoIterator<Item = Reference>,
+    ) -> BTreeSet<String> {
         let indexes = references.into_iter().filter_map(Reference::try_as_step);
         let steps = indexes.filter_map(|at| self.steps.get(at));
         steps.map(|step| step.id.clone()).collect()

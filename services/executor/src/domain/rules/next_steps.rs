@@ -282,20 +282,26 @@ fn start_step(
         return;
     };
     let part = transition.part(index);
-    let run_value = json!({
-        "id": transition.run.id,
-        "agent": transition.run.agent,
-        "started_at": instant::write(transition.run.created_at),
-        "intervention": intervention_or_empty(inputs.intervention.as_deref()),
-    });
+    let references = plan.references_of(part);
+    let names_run = references.is_some_and(|names| names.contains(&Reference::Run));
+    let run_value = if names_run {
+        json!({
+            "id": transition.run.id,
+            "agent": transition.run.agent,
+            "started_at": instant::write(transition.run.created_at),
+            "intervention": intervention_or_empty(inputs.intervention.as_deref()),
+        })
+    } else {
+        Value::Null
+    };
     let null = Value::Null;
     let scope = Scope {
         input: inputs.input.as_deref().unwrap_or(&null),
         contact: inputs.contact.as_deref(),
         run: &run_value,
         item: inputs.item.as_ref(),
-        steps: inputs.results.clone(),
-        ids: plan.plan.ids_for(part),
+        steps: std::mem::take(&mut inputs.results),
+        ids: plan.ids_for(part),
     };
     if let (StepPart::Step(_), Some(when)) = (part, &planned.when) {
         match expression::evaluate(when, &scope) {
@@ -330,7 +336,9 @@ fn start_step(
     }
     match &planned.action {
         Action::Wait { duration_ms } => start_wait(transition, index, *duration_ms),
-        Action::WaitUntil(wait) => start_wait_until(transition, index, wait, &resolved),
+        Action::WaitUntil(wait) => {
+            start_wait_until(transition, index, wait, &plan.plan.working_days, &resolved);
+        }
         Action::WaitFor(wait) => start_wait_for(transition, index, wait),
         Action::Finish(finish) => {
             if let Some(summary) = finish_by_step(transition, index, finish, &resolved) {

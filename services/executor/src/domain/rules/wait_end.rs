@@ -2,9 +2,9 @@
 
 use chrono::{DateTime, Datelike as _, Days, NaiveDate, NaiveTime, TimeDelta, Utc};
 use chrono_tz::Tz;
+use holdpoint_calendar::{WorkingDays, first_instant};
 use holdpoint_contracts::duration::{self, MAX_WAIT};
 use holdpoint_contracts::instant;
-use holdpoint_time_zone::first_instant;
 use serde_json::Value;
 
 use crate::domain::model::plan::wait_until::{Until, WaitUntil, read_local};
@@ -22,6 +22,7 @@ pub(crate) type WaitError = (&'static str, String);
 /// The instant at which the wait ends. An instant that has passed is valid: the wait is over at once.
 pub(crate) fn wait_end(
     wait: &WaitUntil,
+    working_days: &WorkingDays,
     resolved: &Value,
     now: DateTime<Utc>,
 ) -> Result<DateTime<Utc>, WaitError> {
@@ -35,6 +36,9 @@ pub(crate) fn wait_end(
             let first = on(ahead);
             if first > now { first } else { on(ahead + 7) }
         }
+        Until::BusinessDays(count) => working_days
+            .later(zone, now, *count)
+            .ok_or_else(|| too_few_days(*count))?,
         Until::Text(_) => {
             let written = resolved.get("until").unwrap_or(&Value::Null);
             let text = written.as_str().map(str::trim);
@@ -73,6 +77,13 @@ fn add_days(date: NaiveDate, days: u32) -> NaiveDate {
 
 fn time_of(minutes: u32) -> NaiveTime {
     NaiveTime::from_hms_opt(minutes / 60, minutes % 60, 0).unwrap_or(NaiveTime::MIN)
+}
+
+fn too_few_days(count: u32) -> WaitError {
+    let message = format!(
+        "the calendar of the agent has fewer than {count} business days within a year, and a wait has at most 90 days"
+    );
+    (WAIT_TOO_LONG, message)
 }
 
 fn invalid(text: &str) -> WaitError {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use holdpoint_calendar::WorkingDays;
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::instant;
@@ -28,9 +29,10 @@ pub(crate) fn start_wait_until(
     transition: &mut RunTransition<'_>,
     index: usize,
     wait: &WaitUntil,
+    working_days: &WorkingDays,
     resolved: &Value,
 ) {
-    match wait_end(wait, resolved, transition.now) {
+    match wait_end(wait, working_days, resolved, transition.now) {
         Err((code, message)) => fail_step(transition, index, code, &message, None),
         Ok(end) if end <= transition.now => complete_at_once(transition, index),
         Ok(end) => open_wait(transition, index, end, true),

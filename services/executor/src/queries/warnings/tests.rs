@@ -42,6 +42,7 @@ fn step(id: String, tool: String) -> PlannedStepView {
     PlannedStepView {
         id,
         kind: "tool".to_owned(),
+        words: None,
         action: String::new(),
         needs: Vec::new(),
         when: None,

@@ -152,7 +152,7 @@ fn is_by_policy(request: &Request) -> bool {
 }
 
 /// Working time in which rungs count; none: all time.
-fn working_hours(request: &Request) -> Option<WorkingHours<'_>> {
+fn working_hours(request: &Request) -> Option<WorkingHours> {
     let calendar = request.progress.resolved_policies.calendar.as_ref();
     let calendar = calendar.filter(|_| is_by_policy(request))?;
     // The calendar was validated before it was stored.

@@ -3,10 +3,10 @@
 //! A working day is an interval in the calendar's time zone. Its two ends are converted to instants, so that
 //! clock changes need no other care. Durations are real time inside such intervals.
 
-use chrono::{DateTime, Datelike, Days, NaiveDate, NaiveTime, TimeDelta, Utc};
+use chrono::{DateTime, Days, NaiveTime, TimeDelta, Utc};
 use chrono_tz::Tz;
-use holdpoint_contracts::handoff::{Calendar, Weekday};
-use holdpoint_time_zone::first_instant;
+use holdpoint_calendar::{WorkingDays, first_instant};
+use holdpoint_contracts::handoff::Calendar;
 
 /// Most days that one rung spans: more than the longest rung takes with the shortest week.
 const DAYS_MAX: usize = 20_000;
@@ -16,8 +16,8 @@ pub(crate) const DAY_MINUTES_MIN: i64 = 60;
 
 /// A calendar that was validated.
 #[derive(Debug)]
-pub(crate) struct WorkingHours<'a> {
-    calendar: &'a Calendar,
+pub(crate) struct WorkingHours {
+    days: WorkingDays,
     zone: Tz,
     from: NaiveTime,
     /// None: midnight at the end of the day.
@@ -27,8 +27,8 @@ pub(crate) struct WorkingHours<'a> {
 /// An invalid field of a calendar, and the error.
 pub(crate) type CalendarError = (&'static str, String);
 
-impl<'a> WorkingHours<'a> {
-    pub(crate) fn read(calendar: &'a Calendar) -> Result<Self, CalendarError> {
+impl WorkingHours {
+    pub(crate) fn read(calendar: &Calendar) -> Result<Self, CalendarError> {
         let zone = calendar.time_zone.parse::<Tz>().map_err(|_unknown| {
             let name = &calendar.time_zone;
             let text = format!(
@@ -49,8 +49,12 @@ impl<'a> WorkingHours<'a> {
         if calendar.days.is_empty() {
             return Err(("days", "expected at least one day of the week".to_owned()));
         }
+        let days = WorkingDays {
+            days: calendar.days.iter().copied().collect(),
+            holidays: calendar.holidays.iter().copied().collect(),
+        };
         Ok(Self {
-            calendar,
+            days,
             zone,
             from,
             to,
@@ -94,7 +98,9 @@ impl<'a> WorkingHours<'a> {
         let first = since.with_timezone(&self.zone).date_naive();
         let first = first.pred_opt().unwrap_or(first);
         let dates = (0_u64..).map_while(move |day| first.checked_add_days(Days::new(day)));
-        let working = dates.take(DAYS_MAX).filter(|date| self.is_working(*date));
+        let working = dates
+            .take(DAYS_MAX)
+            .filter(|date| self.days.contains(*date));
         working.map(|date| {
             let closes = match self.to {
                 Some(to) => first_instant(self.zone, date.and_time(to)),
@@ -105,11 +111,6 @@ impl<'a> WorkingHours<'a> {
             };
             (first_instant(self.zone, date.and_time(self.from)), closes)
         })
-    }
-
-    fn is_working(&self, date: NaiveDate) -> bool {
-        let day = Weekday::from(date.weekday());
-        self.calendar.days.contains(&day) && !self.calendar.holidays.contains(&date)
     }
 }
 

@@ -5,13 +5,13 @@ mod quiet_hours;
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
+use holdpoint_calendar::NAME_CHARS_MAX;
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{
     self as contract, Channel, ChannelRule, Digest, PersonalChannel,
 };
 use holdpoint_contracts::{FieldError, Problem};
 use holdpoint_ids::{UserName, Workspace};
-use holdpoint_time_zone::NAME_CHARS_MAX;
 
 pub use chat::masked_preferences;
 pub(crate) use chat::merge_chat;
@@ -104,7 +104,7 @@ impl DeliveryRules {
 }
 
 fn zone(name: &str) -> Result<Tz, Box<FieldError>> {
-    holdpoint_time_zone::read(name).map_err(|nearest| {
+    holdpoint_calendar::read_zone(name).map_err(|nearest| {
         Box::new(FieldError {
             text: name.chars().take(NAME_CHARS_MAX).collect(),
             nearest,

@@ -93,5 +93,5 @@ pub(super) fn instants(
 ) -> Option<(DateTime<Utc>, DateTime<Utc>)> {
     let midnight = day.and_hms_opt(0, 0, 0)?;
     let shown = midnight.checked_add_signed(TimeDelta::minutes(i64::from(minutes)))?;
-    holdpoint_time_zone::instants(zone, shown)
+    holdpoint_calendar::instants(zone, shown)
 }

@@ -8,8 +8,8 @@ use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 use chrono_tz::Tz;
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
+use holdpoint_calendar::{NAME_CHARS_MAX, instants};
 use holdpoint_contracts::problem::FieldError;
-use holdpoint_time_zone::{NAME_CHARS_MAX, instants};
 
 use crate::domain::model::schedule::CRON_CHARS_MAX;
 
@@ -122,7 +122,7 @@ fn is_number(text: &str, number: u32) -> bool {
 }
 
 fn read_zone(name: &str) -> Result<Tz, Box<FieldError>> {
-    holdpoint_time_zone::read(name).map_err(|nearest| {
+    holdpoint_calendar::read_zone(name).map_err(|nearest| {
         Box::new(FieldError {
             text: name.chars().take(NAME_CHARS_MAX).collect(),
             nearest,

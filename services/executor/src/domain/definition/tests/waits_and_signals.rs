@@ -26,6 +26,12 @@ fn waits_until_a_date_or_a_weekday_are_read() {
             "Wait until Monday at 09:30 (UTC)",
         ),
         ("{ weekday: sunday }", "Wait until Sunday at 00:00 (UTC)"),
+        ("2 business days", "Wait 2 business days (UTC)"),
+        ("1 working day", "Wait 1 business day (UTC)"),
+        (
+            "{ business_days: 2, time_zone: Asia/Tokyo }",
+            "Wait 2 business days (Asia/Tokyo)",
+        ),
     ] {
         assert_eq!(until(wait), said);
     }
@@ -47,6 +53,18 @@ fn waits_until_a_date_or_a_weekday_are_read() {
         ),
         ("{ at: \"09:00\" }", "A `wait` object has either"),
         ("{}", "A `wait` object has either"),
+        ("0 business days", "A wait has 1 to 90 business days."),
+        ("91 business days", "A wait has 1 to 90 business days."),
+        ("{ business_days: -1 }", "A wait has 1 to 90 business days."),
+        (
+            "{ business_days: two }",
+            "A wait has 1 to 90 business days.",
+        ),
+        ("1.5 business days", "business"),
+        (
+            "{ business_days: 2, at: \"09:00\" }",
+            "A `wait` object has either",
+        ),
         (
             "{ weekday: monday, time_zone: Europe/Berlinn }",
             "`time_zone` is an IANA name such as `Europe/Berlin`. | Europe/Berlin",
@@ -61,6 +79,53 @@ fn waits_until_a_date_or_a_weekday_are_read() {
             errors.iter().any(|error| error.contains(said)),
             "{wait}: {errors:?}"
         );
+    }
+}
+
+/// Words 4: the calendar says which days count, and the time zone of waits without another one.
+#[test]
+fn a_calendar_has_a_time_zone_days_and_holidays() {
+    let compile = |calendar: &str| {
+        let text = format!("agent: a\ncalendar: {calendar}\nsteps:\n  - wait: 2 business days\n");
+        Plan::compile(&text)
+    };
+    let plan = compile(
+        "{ time_zone: Asia/Dubai, days: [sunday, mon, TUE], holidays: [\"2026-12-25\", 2027-01-01] }",
+    );
+    let plan = plan.unwrap_or_else(|errors| panic!("{errors:?}"));
+    assert_eq!(
+        plan.steps[0].action.describe(),
+        "Wait 2 business days (Asia/Dubai)"
+    );
+    assert_eq!(
+        serde_json::to_value(&plan.working_days).unwrap(),
+        serde_json::json!({ "days": ["mon", "tue", "sun"], "holidays": ["2026-12-25", "2027-01-01"] })
+    );
+    let many: Vec<String> = (1..=501).map(|day| format!("2026-01-{day:02}")).collect();
+    for (calendar, said) in [
+        ("weekdays", "`calendar` is an object"),
+        ("{ days: [] }", "`days` is a list of at least one day"),
+        (
+            "{ days: [mon, noday] }",
+            "`days` is a list of at least one day",
+        ),
+        (
+            "{ holidays: [2026-02-30] }",
+            "`holidays` is a list of at most 500 dates",
+        ),
+        (
+            &format!("{{ holidays: [{}] }}", many.join(", ")),
+            "`holidays` is a list of at most 500 dates",
+        ),
+        (
+            "{ time_zone: Europe/Berlni }",
+            "`time_zone` is an IANA name",
+        ),
+        ("{ zone: UTC }", "`calendar` has no field `zone`"),
+    ] {
+        let errors = compile(calendar).unwrap_err();
+        let found = errors.iter().any(|error| error.message.contains(said));
+        assert!(found, "{calendar}: {errors:?}");
     }
 }
 

@@ -60,7 +60,7 @@ fn the_follow_up_is_sent_to_who_did_not_reply() {
             run: &Value::Null,
             item: None,
             steps: BTreeMap::new(),
-            ids: plan.ids_for(StepPart::Step(2)),
+            ids: plan.ids_of(plan.references(StepPart::Step(2))),
         };
         let condition =
             expression::evaluate(plan.steps[2].when.as_deref().unwrap(), &scope).unwrap();
@@ -96,7 +96,7 @@ fn a_placeholder_of_a_step_without_result_is_null() {
         run: &Value::Null,
         item: None,
         steps: BTreeMap::new(),
-        ids: plan.ids_for(StepPart::Step(1)),
+        ids: plan.ids_of(plan.references(StepPart::Step(1))),
     };
     let Action::Tool { args, .. } = &plan.steps[1].action else {
         panic!("a tool")

@@ -23,6 +23,8 @@ pub enum Until {
         /// Minutes after midnight.
         minutes: u32,
     },
+    /// So many working days later, at the same local time.
+    BusinessDays(u32),
 }
 
 impl WaitUntil {
@@ -31,7 +33,7 @@ impl WaitUntil {
     pub fn template(&self) -> Value {
         match &self.until {
             Until::Text(text) => json!({ "until": text }),
-            Until::Weekday { .. } => Value::Null,
+            Until::Weekday { .. } | Until::BusinessDays(_) => Value::Null,
         }
     }
 
@@ -49,6 +51,8 @@ impl WaitUntil {
                 let day = day_name(*day);
                 format!("Wait until {day} at {hour:02}:{minute:02} ({zone})")
             }
+            Until::BusinessDays(1) => format!("Wait 1 business day ({zone})"),
+            Until::BusinessDays(days) => format!("Wait {days} business days ({zone})"),
         }
     }
 }

@@ -13,7 +13,12 @@ fn until(text: &str, zone: &str, now: &str) -> Result<DateTime<Utc>, WaitError> 
         until: Until::Text(text.to_owned()),
         time_zone: zone.to_owned(),
     };
-    wait_end(&wait, &json!({ "until": text }), at(now))
+    wait_end(
+        &wait,
+        &WorkingDays::default(),
+        &json!({ "until": text }),
+        at(now),
+    )
 }
 
 fn weekday(day: Weekday, minutes: u32, zone: &str, now: &str) -> DateTime<Utc> {
@@ -21,7 +26,7 @@ fn weekday(day: Weekday, minutes: u32, zone: &str, now: &str) -> DateTime<Utc> {
         until: Until::Weekday { day, minutes },
         time_zone: zone.to_owned(),
     };
-    wait_end(&wait, &Value::Null, at(now)).unwrap()
+    wait_end(&wait, &WorkingDays::default(), &Value::Null, at(now)).unwrap()
 }
 
 /// Gate 4: dates and times count in their zone, and instants with an offset in theirs.
@@ -76,6 +81,27 @@ fn a_weekday_is_the_next_one() {
     assert_eq!(next, at("2026-12-02T10:00:00Z"));
 }
 
+/// Words 4: holidays of the calendar do not count, and add to the length of the wait.
+#[test]
+fn business_days_end_at_the_same_local_time() {
+    let wait = |count| WaitUntil {
+        until: Until::BusinessDays(count),
+        time_zone: "Europe/Berlin".to_owned(),
+    };
+    let mut days = WorkingDays::default();
+    // A Wednesday.
+    let now = at("2026-11-25T10:00:00Z");
+    let end = |days: &WorkingDays, count| wait_end(&wait(count), days, &Value::Null, now);
+    assert_eq!(end(&days, 2), Ok(at("2026-11-27T10:00:00Z")));
+    assert_eq!(end(&days, 3), Ok(at("2026-11-30T10:00:00Z")));
+    days.holidays.insert("2026-11-30".parse().unwrap());
+    assert_eq!(end(&days, 3), Ok(at("2026-12-01T10:00:00Z")));
+    assert!(end(&days, 60).is_ok());
+    assert_eq!(end(&days, 70).unwrap_err().0, WAIT_TOO_LONG);
+    days.days = std::iter::once(holdpoint_contracts::handoff::Weekday::Sun).collect();
+    assert_eq!(end(&days, 70).unwrap_err().0, WAIT_TOO_LONG);
+}
+
 /// S0-AC8: at most 90 days, inclusive.
 #[test]
 fn a_wait_that_is_too_long_or_has_no_end_is_refused() {
@@ -103,7 +129,9 @@ fn a_wait_that_is_too_long_or_has_no_end_is_refused() {
     for value in [json!(5), json!(null), json!({ "a": 1 })] {
         let resolved = json!({ "until": value });
         assert_eq!(
-            wait_end(&wait, &resolved, at(now)).unwrap_err().0,
+            wait_end(&wait, &WorkingDays::default(), &resolved, at(now))
+                .unwrap_err()
+                .0,
             INVALID_WAIT
         );
     }
@@ -115,7 +143,7 @@ proptest! {
     fn each_text_has_an_end_or_an_error(text in ".{0,30}", now in 0_i64..4_000_000_000) {
         let now = DateTime::from_timestamp(now, 0).unwrap();
         let wait = WaitUntil { until: Until::Text(text.clone()), time_zone: "Asia/Kathmandu".to_owned() };
-        if let Ok(end) = wait_end(&wait, &json!({ "until": text }), now) {
+        if let Ok(end) = wait_end(&wait, &WorkingDays::default(), &json!({ "until": text }), now) {
             prop_assert!(end - now <= TimeDelta::days(90));
         }
     }
@@ -126,7 +154,7 @@ proptest! {
         let now = DateTime::from_timestamp(now, 0).unwrap();
         let day = Weekday::try_from(day).unwrap();
         let wait = WaitUntil { until: Until::Weekday { day, minutes }, time_zone: "America/Sao_Paulo".to_owned() };
-        let end = wait_end(&wait, &Value::Null, now).unwrap();
+        let end = wait_end(&wait, &WorkingDays::default(), &Value::Null, now).unwrap();
         prop_assert!(end > now && end - now <= TimeDelta::days(7) + TimeDelta::hours(1));
         prop_assert_eq!(end.with_timezone(&Tz::America__Sao_Paulo).weekday(), day);
     }

@@ -1,5 +1,6 @@
 //! Plans of every shape: tools, waits and people, one after the other or side by side.
 
+use holdpoint_calendar::WorkingDays;
 use holdpoint_contracts::hold::{Assign, OnTimeout, Priority};
 use proptest::prelude::*;
 use serde_json::json;
@@ -96,10 +97,14 @@ fn a_step() -> impl Strategy<Value = AStep> {
     let wait = (1_u64..90).prop_map(|days| Action::Wait {
         duration_ms: days * 86_400_000,
     });
-    let until = (0_u32..7).prop_map(|day| {
-        let (_, day) = DAYS[day as usize];
+    let until = (0_u32..8).prop_map(|day| {
+        let day = DAYS.get(day as usize);
+        let until = day.map_or(Until::BusinessDays(3), |(_, day)| Until::Weekday {
+            day: *day,
+            minutes: 540,
+        });
         Action::WaitUntil(Box::new(WaitUntil {
-            until: Until::Weekday { day, minutes: 540 },
+            until,
             time_zone: "Europe/Berlin".to_owned(),
         }))
     });
@@ -194,6 +199,8 @@ pub(in super::super) fn a_plan() -> impl Strategy<Value = Plan> {
         description: None,
         on_pause: OnPause::Hold,
         limits,
+        working_days: WorkingDays::default(),
+        words: Vec::new(),
         steps: steps
             .into_iter()
             .enumerate()

@@ -1,6 +1,7 @@
 //! Whether and when pages come makes no difference to anybody.
 
 use chrono::TimeDelta;
+use holdpoint_calendar::WorkingDays;
 use holdpoint_contracts::run::{PauseScope, PausedBy};
 use proptest::prelude::*;
 
@@ -68,6 +69,8 @@ fn a_flat_plan() -> impl Strategy<Value = Plan> {
     prop::collection::vec(action, 1..=4).prop_map(|actions| Plan {
         inputs: None,
         limits: Limits::default(),
+        working_days: WorkingDays::default(),
+        words: Vec::new(),
         steps: actions
             .into_iter()
             .enumerate()

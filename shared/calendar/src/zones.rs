@@ -1,6 +1,4 @@
 //! The time zones of the IANA database: their names, and the instants of their local times.
-//!
-//! Every wait, schedule, quiet hour and working day uses these rules. They do not know what a local time is for.
 
 use chrono::{DateTime, MappedLocalTime, NaiveDateTime, TimeDelta, TimeZone as _, Utc};
 use chrono_tz::{TZ_VARIANTS, Tz};
@@ -41,7 +39,7 @@ pub fn first_instant(zone: Tz, local: NaiveDateTime) -> DateTime<Utc> {
 ///
 /// # Errors
 /// Names of zones that are near, the nearest first: they contain the text, or differ from it by a typo.
-pub fn read(name: &str) -> Result<Tz, Vec<String>> {
+pub fn read_zone(name: &str) -> Result<Tz, Vec<String>> {
     name.parse().map_err(|_unknown| nearest(name))
 }
 
@@ -127,13 +125,13 @@ mod tests {
 
     #[test]
     fn an_unknown_name_has_suggestions() {
-        assert_eq!(read("Europe/Berlin"), Ok(Tz::Europe__Berlin));
+        assert_eq!(read_zone("Europe/Berlin"), Ok(Tz::Europe__Berlin));
         assert_eq!(
-            read("Europe/Berlinn").unwrap_err(),
+            read_zone("Europe/Berlinn").unwrap_err(),
             ["Europe/Berlin", "Europe/Tallinn"]
         );
-        assert_eq!(read("new york").unwrap_err(), ["America/New_York"]);
-        assert!(read("").unwrap_err().is_empty());
-        assert!(read(&"x".repeat(10_000)).unwrap_err().is_empty());
+        assert_eq!(read_zone("new york").unwrap_err(), ["America/New_York"]);
+        assert!(read_zone("").unwrap_err().is_empty());
+        assert!(read_zone(&"x".repeat(10_000)).unwrap_err().is_empty());
     }
 }

@@ -1,0 +1,201 @@
+//! Agents whose steps are instructions in plain words.
+
+use serde_json::json;
+
+use crate::domain::definition::MAX_TEXT;
+use crate::domain::model::plan::{Action, Plan};
+
+const OUTREACH: &str = "agent: outreach
+templates:
+  Introduction: Hello {{ contact.name }}!
+  Follow-up: { subject: Did you see my mail?, body: \"Hello again, {{ contact.name }}.\" }
+instructions: |
+  Send email \"Introduction\" to contact
+  Wait 5 days
+  If no reply, send email \"Follow-up\" to contact
+  If contact replied positively, hand off to @user.salesRep as warm lead, timeout 3 days
+on_pause: hold
+";
+
+/// What the steps do, without the words in which they were written.
+fn steps_of(text: &str) -> serde_json::Value {
+    let plan = Plan::compile(text).unwrap_or_else(|errors| panic!("{errors:?}"));
+    serde_json::to_value(&plan.steps).unwrap()
+}
+
+/// S0-AC1, S0-AC5, S0-AC6: the four lines of the sources are exactly the steps that an engineer writes.
+#[test]
+fn instructions_are_the_steps_that_an_engineer_writes() {
+    let written = "agent: outreach
+steps:
+  - tool: send_email
+    args: { to: \"{{ contact.email }}\", subject: Introduction, body: \"Hello {{ contact.name }}!\" }
+  - wait: 5 days
+  - tool: send_email
+    when: \"!(has(contact.replied) && contact.replied == true)\"
+    args: { to: \"{{ contact.email }}\", subject: Did you see my mail?, body: \"Hello again, {{ contact.name }}.\" }
+  - handoff: { to: \"@user.salesRep\", timeout: 3 days, warm_lead: true }
+    when: has(contact.replied) && contact.replied == true && has(contact.sentiment) && contact.sentiment == \"positive\"
+";
+    assert_eq!(steps_of(OUTREACH), steps_of(written));
+    let plan = Plan::compile(OUTREACH).unwrap();
+    assert_eq!(plan.words[1], "Wait 5 days");
+    assert_eq!(
+        plan.words[3],
+        "If contact replied positively, hand off to @user.salesRep as warm lead, timeout 3 days"
+    );
+    assert_eq!(plan.digest(), Plan::compile(written).unwrap().digest());
+}
+
+/// Words 1: steps can be shown in words, and those without words are empty.
+#[test]
+fn steps_have_words() {
+    let text = "agent: a
+steps:
+  - { id: step-01, wait: 5d }
+  - { tool: echo, claim_timeout: 1 minute }
+  - { tool: log, args: { message: Done. } }
+";
+    let plan = Plan::compile(text).unwrap();
+    assert_eq!(plan.words, ["Wait 5 days", "", "Log \"Done.\""]);
+    let without = Plan::compile("agent: a\nsteps:\n  - { tool: echo, claim_timeout: 1 minute }\n");
+    assert!(without.unwrap().words.is_empty());
+}
+
+/// Words 1: an error has the line of the file and the column of the instruction.
+#[test]
+fn an_unknown_line_has_its_place() {
+    let text =
+        "agent: a\ninstructions: |\n  Wait 5 days\n\n  Wait 5 bananas\n  Frobnicate the contact\n";
+    let errors = Plan::compile(text).unwrap_err();
+    let places: Vec<_> = errors
+        .iter()
+        .map(|error| (error.line, error.column))
+        .collect();
+    assert_eq!(
+        places,
+        [(Some(5), Some(8)), (Some(6), Some(1))],
+        "{errors:?}"
+    );
+    // A text in quotes does not show its lines.
+    let quoted = "{\"agent\": \"a\", \"instructions\": \"Wait 5 days\\nWait 5 bananas\"}";
+    let errors = Plan::compile(quoted).unwrap_err();
+    assert_eq!((errors[0].line, errors[0].column), (None, Some(8)));
+    assert!(
+        errors[0].message.starts_with("Line 2 of `instructions`: "),
+        "{errors:?}"
+    );
+}
+
+/// An error that the grammar does not see has the line of its instruction, too.
+#[test]
+fn a_wrong_step_has_the_line_of_its_instruction() {
+    let text =
+        "agent: a\ninstructions: |\n  # the first\n  Wait 5 days\n  Log \"{{ contcat.name }}\"\n";
+    let errors = Plan::compile(text).unwrap_err();
+    assert_eq!(errors[0].line, Some(5), "{errors:?}");
+    assert_eq!(errors[0].step.as_deref(), Some("step-02"));
+}
+
+#[test]
+fn steps_and_instructions_exclude_each_other() {
+    for (text, said) in [
+        ("agent: a\n", "An agent needs `steps` or `instructions`."),
+        (
+            "agent: a\ninstructions: Wait 5 days\nsteps: [{ wait: 5 days }]\n",
+            "An agent has either `steps` or `instructions`.",
+        ),
+        (
+            "agent: a\ninstructions: [Wait 5 days]\n",
+            "`instructions` is a text with one step on each line.",
+        ),
+        (
+            "agent: a\ninstructions: \"\"\n",
+            "The instructions have no steps",
+        ),
+    ] {
+        let errors = Plan::compile(text).unwrap_err();
+        assert!(errors[0].message.contains(said), "{errors:?}");
+    }
+}
+
+/// Words 5: an unknown template is a plan error.
+#[test]
+fn a_template_is_put_into_the_mail() {
+    let step = |templates: &str, args: &str| {
+        let text = format!(
+            "agent: a\ntemplates: {templates}\nsteps:\n  - tool: send_email\n    args: {args}\n"
+        );
+        Plan::compile(&text)
+    };
+    let plan = step(
+        "{ Hello: { body: B, html: \"<p>B</p>\" } }",
+        "{ to: a@x.example, subject: Mine, template: Hello }",
+    );
+    let Action::Tool { args, .. } = &plan.unwrap().steps[0].action else {
+        panic!("a tool");
+    };
+    let expected =
+        json!({ "to": "a@x.example", "subject": "Mine", "body": "B", "html": "<p>B</p>" });
+    assert_eq!(*args, expected);
+    let long = format!("{{ Hello: {} }}", "x".repeat(64 * 1024 + 1));
+    for (templates, args, said) in [
+        (
+            "{ Hello: B }",
+            "{ template: Helo }",
+            "This agent has no template `Helo`.",
+        ),
+        (
+            "{ Hello: B }",
+            "{ template: 5 }",
+            "This agent has no template `5`.",
+        ),
+        (
+            "null",
+            "{ template: Hello }",
+            "This agent has no template `Hello`.",
+        ),
+        (
+            "{ Hello: B }",
+            "{ template: Hello, body: C }",
+            "A mail has either a `template` or a `body`.",
+        ),
+        (
+            "{ Hello: { subject: S } }",
+            "{}",
+            "The template `Hello` needs a `body`.",
+        ),
+        (
+            "{ Hello: { body: B, bcc: x } }",
+            "{}",
+            "`templates` has no field `bcc`",
+        ),
+        (
+            "{ \"\": B }",
+            "{}",
+            "The name of a template has 1 to 100 characters.",
+        ),
+        (&long, "{}", "is a text of at most 65536 bytes"),
+        ("[Hello]", "{}", "`templates` is an object"),
+    ] {
+        let errors = step(templates, args).unwrap_err();
+        let found = errors.iter().any(|error| error.message.contains(said));
+        assert!(found, "{said}: {errors:?}");
+    }
+}
+
+/// A short text must not become a plan that fills the memory.
+#[test]
+fn the_mails_of_all_steps_have_a_bound() {
+    let mail = "x".repeat(60_000);
+    let steps = "  Send email \"Long\" to contact\n".repeat(MAX_TEXT / 60_000 + 1);
+    let text = format!("agent: a\ntemplates: {{ Long: {mail} }}\ninstructions: |\n{steps}");
+    let errors = Plan::compile(&text).unwrap_err();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(
+        errors[0]
+            .message
+            .contains("The mails of all steps together have at most 1048576 bytes."),
+        "{errors:?}"
+    );
+}
