@@ -10,7 +10,6 @@ pub(crate) mod commit;
 mod dead_letter;
 pub(crate) mod delayed_replies;
 mod isolation;
-mod recent_needs;
 mod replay;
 
 use std::collections::HashSet;

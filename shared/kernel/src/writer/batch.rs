@@ -24,8 +24,6 @@ pub(crate) struct Batch<'a, S: Service> {
     pub(crate) found: HashMap<NeedOf<S>, Option<FactOf<S>>>,
     pub(crate) constants: &'a mut HashMap<NeedOf<S>, FactOf<S>>,
     pub(crate) effects: Vec<EffectOf<S>>,
-    /// The other aggregates that decisions asked for.
-    pub(crate) needed: Vec<KeyOf<S>>,
     pub(crate) now: DateTime<Utc>,
 }
 
@@ -110,15 +108,6 @@ impl<S: Service> Batch<'_, S> {
             .into_iter()
             .map(|reply| reply.unwrap_or_else(|| Err(Problem::internal())))
             .collect())
-    }
-
-    /// Brings aggregates from the cache. Decisions that need them then need no further round.
-    pub(crate) fn preload(&mut self, keys: &[KeyOf<S>], cached: Cached<'_, S>) {
-        for key in keys {
-            if let Some(state) = cached(key) {
-                self.insert(key.clone(), state);
-            }
-        }
     }
 
     /// Decides all inputs whose data is loaded.
@@ -215,8 +204,7 @@ impl<S: Service> Batch<'_, S> {
         let (aggregates, facts): (Vec<_>, Vec<_>) = needs
             .into_iter()
             .partition(|need| S::Domain::aggregate(need).is_some());
-        let keys: BTreeSet<_> = aggregates.iter().filter_map(S::Domain::aggregate).collect();
-        self.needed.extend(keys.iter().cloned());
+        let keys = aggregates.iter().filter_map(S::Domain::aggregate).collect();
         self.load(db, keys, cached).await?;
         let unknown: Vec<_> = facts
             .into_iter()

@@ -11,7 +11,6 @@ use holdpoint_store::{StoreError, TableWriter, Transaction};
 
 use super::batch::{Batch, InputReply, Slot};
 use super::delayed_replies::{DelayedReplies, DelayedReply};
-use super::recent_needs::RecentNeeds;
 use crate::completion::Completed;
 use crate::crash::{self, Point};
 use crate::idempotency::{self, KnownKeys};
@@ -31,7 +30,6 @@ const CONSTANTS_MAX: usize = 10_000;
 pub(crate) struct StateCache<S: Service> {
     /// `None`: there is no such row.
     states: HashMap<KeyOf<S>, Option<StateOf<S>>>,
-    recent_needs: RecentNeeds<KeyOf<S>>,
     constants: HashMap<NeedOf<S>, FactOf<S>>,
     is_exclusive: bool,
 }
@@ -40,7 +38,6 @@ impl<S: Service> StateCache<S> {
     pub(crate) fn new(is_exclusive: bool) -> Self {
         Self {
             states: HashMap::new(),
-            recent_needs: RecentNeeds::default(),
             constants: HashMap::new(),
             is_exclusive,
         }
@@ -140,7 +137,6 @@ pub(super) async fn commit<S: Service>(
         found: HashMap::new(),
         constants: &mut cache.constants,
         effects: Vec::new(),
-        needed: Vec::new(),
         now,
     };
     let inputs: Vec<_> = tasks
@@ -156,7 +152,6 @@ pub(super) async fn commit<S: Service>(
             None
         }
     };
-    batch.preload(cache.recent_needs.keys(), &mut cached);
     let input_replies = batch.decide_all(&tx, &inputs, &mut cached).await?;
     let input_replies = abort_if_refused(tasks, &mut batch, input_replies);
     save(&tx, service, &batch, now).await?;
@@ -184,11 +179,8 @@ pub(super) async fn commit<S: Service>(
         delayed_replies: complete_replies(&batch, delayed),
         ..CommittedBatch::default()
     };
-    let (slots, needed) = (batch.slots, batch.needed);
+    let slots = batch.slots;
     cache.keep(slots);
-    let states = &cache.states;
-    let is_cached = |key: &KeyOf<S>| states.contains_key(key);
-    cache.recent_needs.remember(needed, is_cached);
     Ok((committed, replies))
 }
 
