@@ -80,6 +80,7 @@ mod garbage_on_the_bus_does_no_harm;
 mod history_streams_without_a_gap;
 mod hostile_clients_delay_no_other_caller;
 mod http_tools_are_called_with_a_token;
+mod instructions_run_as_steps;
 mod no_service_reads_anothers_tables;
 mod notifications_are_live;
 mod other_users_of_the_machine_are_shut_out;

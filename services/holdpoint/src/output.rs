@@ -104,6 +104,7 @@ pub(crate) fn problem_text(problem: &Problem) -> String {
 fn field_text(error: &FieldError) -> String {
     let places = [
         error.line.map(|line| format!("line {line}")),
+        error.column.map(|column| format!("column {column}")),
         error.step.clone(),
         error.pointer.clone().filter(|pointer| !pointer.is_empty()),
     ];

@@ -206,8 +206,8 @@ fn instructions(steps: &[PlannedStepView]) -> String {
 }
 
 fn steps_table(steps: &[PlannedStepView]) -> String {
-    if let Some(table) = instructions_table(steps) {
-        return table;
+    if let Some(list) = instructions_with_steps(steps) {
+        return list;
     }
     let mut rows = Rows::new(&["STEP", "KIND", "ACTION", "NEEDS", "WHEN"]);
     for step in steps {
@@ -222,16 +222,17 @@ fn steps_table(steps: &[PlannedStepView]) -> String {
     rows.render()
 }
 
-/// Each instruction beside its step; none: a step has no words.
-fn instructions_table(steps: &[PlannedStepView]) -> Option<String> {
-    let mut rows = Rows::new(&["STEP", "INSTRUCTION", "ACTION", "WHEN"]);
+/// Each instruction, and below it the step that it gives; none: a step has no words.
+fn instructions_with_steps(steps: &[PlannedStepView]) -> Option<String> {
+    let width = steps.iter().map(|step| step.id.chars().count()).max()?;
+    let mut lines = Vec::new();
     for step in steps {
-        rows.push(cells![
-            step.id,
-            step.words.as_ref()?,
-            step.action,
-            step.when
-        ]);
+        let (id, words) = (one_line(&step.id), one_line(step.words.as_deref()?));
+        lines.push(format!("{id:<width$}  {words}"));
+        let when = step.when.as_deref();
+        let when = when.map_or_else(String::new, |when| format!("   when {}", one_line(when)));
+        let action = one_line(&step.action);
+        lines.push(format!("{:<width$}    {action}{when}", ""));
     }
-    Some(rows.render())
+    Some(lines.join("\n"))
 }

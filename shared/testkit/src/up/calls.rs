@@ -45,6 +45,16 @@ impl Up {
             .await
     }
 
+    /// Posts the YAML text of an agent.
+    pub async fn post_yaml(&self, path: &str, text: &str) -> anyhow::Result<Answer> {
+        let url = format!("{}{}", self.url, self.in_workspace(path));
+        let request = self.client.post(url).bearer_auth(&self.token);
+        let request = request.header("content-type", "application/yaml");
+        send(request.body(text.to_owned()))
+            .await
+            .with_context(|| path.to_owned())
+    }
+
     /// Moves the test clock on, by `"5d"` for example.
     ///
     /// # Errors

@@ -1,0 +1,98 @@
+//! An agent in plain words runs as the steps that an engineer would write.
+
+use chrono::{DateTime, Datelike as _, NaiveDate, Utc, Weekday};
+use holdpoint_testkit::Person;
+use serde_json::json;
+
+use crate::world::World;
+
+/// The example of the README.
+const OUTREACH: &str = include_str!("../../examples/outreach-in-words.yaml");
+
+/// S0-AC1, S0-AC5, S0-AC6, S0-AC7: a wait, a follow-up without a reply, and a handoff after a positive one.
+#[tokio::test]
+async fn the_four_lines_of_the_outreach_run() {
+    let world = World::with_test_clock().await;
+    let nina = Person::join(&world.up, "nina", &["member", "sales"])
+        .await
+        .unwrap();
+    let (status, applied) = world.up.post_yaml("/agents", OUTREACH).await.unwrap();
+    assert_eq!(status, 201, "{applied}");
+    assert_eq!(applied["steps"][1]["words"], "Wait 5 days", "{applied}");
+
+    let mut runs = Vec::new();
+    for name in ["ann", "bob", "cleo"] {
+        let contact = json!({ "id": name, "name": name, "email": format!("{name}@x.example"), "company": "X" });
+        let start = json!({ "contact": contact });
+        runs.push(world.start_run("outreach-in-words", start).await);
+    }
+    world.advance("2 days").await;
+    for (contact, reply) in [
+        ("bob", json!({ "replied": true, "sentiment": "positive" })),
+        ("cleo", json!({ "replied": true, "sentiment": "negative" })),
+    ] {
+        let path = format!("/contacts/{contact}");
+        let (status, _) = world.up.patch(&path, &reply).await.unwrap();
+        assert_eq!(status, 200);
+    }
+    world.advance("3 days").await;
+
+    // A field that the contact never had reads as no reply.
+    let mails = world.mails_to("ann@x.example").await;
+    assert_eq!(mails, ["Introduction", "Follow-up"]);
+    for replied in ["bob@x.example", "cleo@x.example"] {
+        assert_eq!(world.mails_to(replied).await, ["Introduction"]);
+    }
+    assert_eq!(world.run(&runs[0]).await["status"], "completed");
+    assert_eq!(world.run(&runs[2]).await["status"], "completed");
+    let waiting = world.until_status(&runs[1], "waiting").await;
+    let id = waiting["waiting_on"][0]["id"].as_str().unwrap();
+    let (status, request) = nina
+        .get(&world.up, &format!("/requests/{id}"))
+        .await
+        .unwrap();
+    assert_eq!(status, 200, "{request}");
+    assert_eq!(request["warm_lead"], true, "{request}");
+    world.advance("3 days").await;
+    assert_eq!(world.run(&runs[1]).await["status"], "completed");
+}
+
+/// Words 1: an unknown line is refused with its place, what was understood, and the nearest forms.
+#[tokio::test]
+async fn an_unknown_line_stores_nothing() {
+    let world = World::with_test_clock().await;
+    let text = "agent: a\ninstructions: |\n  Wait 5 days\n  Hand off if not interested\n";
+    let (status, problem) = world.up.post_yaml("/agents", text).await.unwrap();
+    assert_eq!(status, 422, "{problem}");
+    let error = &problem["errors"][0];
+    assert_eq!((&error["line"], &error["column"]), (&json!(4), &json!(10)));
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("Understood `Hand off`;"), "{message}");
+    assert!(!error["nearest"].as_array().unwrap().is_empty());
+    let (status, _) = world.up.get("/agents/a").await.unwrap();
+    assert_eq!(status, 404);
+}
+
+/// Words 4: weekends do not count, and the wait ends at the same time of day.
+#[tokio::test]
+async fn business_days_skip_the_weekend() {
+    let world = World::with_test_clock().await;
+    let text = "agent: patient\ninstructions: Wait 5 business days\n";
+    let (status, applied) = world.up.post_yaml("/agents", text).await.unwrap();
+    assert_eq!(status, 201, "{applied}");
+    let run = world.start_run("patient", json!({})).await;
+    let waiting = world.until_status(&run, "waiting").await;
+    let at = |field: &str| -> DateTime<Utc> { waiting[field].as_str().unwrap().parse().unwrap() };
+    let (started, ends) = (at("created_at"), at("resume_at"));
+    let is_weekend = |day: &NaiveDate| matches!(day.weekday(), Weekday::Sat | Weekday::Sun);
+    let days = started.date_naive().iter_days().skip(1);
+    let days: Vec<_> = days.take_while(|day| *day <= ends.date_naive()).collect();
+    let working = days.iter().filter(|day| !is_weekend(day)).count();
+    assert_eq!(working, 5, "{started} {ends}");
+    assert!(!is_weekend(&ends.date_naive()), "{ends}");
+    assert!((ends.time() - started.time()).num_seconds() < 5);
+    world.advance("5 days").await;
+    assert_eq!(world.run(&run).await["status"], "waiting");
+    world.advance("3 days").await;
+    assert_eq!(world.run(&run).await["status"], "completed");
+}
