@@ -282,18 +282,7 @@ fn start_step(
         return;
     };
     let part = transition.part(index);
-    let references = plan.references_of(part);
-    let names_run = references.is_some_and(|names| names.contains(&Reference::Run));
-    let run_value = if names_run {
-        json!({
-            "id": transition.run.id,
-            "agent": transition.run.agent,
-            "started_at": instant::write(transition.run.created_at),
-            "intervention": intervention_or_empty(inputs.intervention.as_deref()),
-        })
-    } else {
-        Value::Null
-    };
+    let run_value = run_value(transition, plan.references_of(part), &inputs);
     let null = Value::Null;
     let scope = Scope {
         input: inputs.input.as_deref().unwrap_or(&null),
@@ -356,6 +345,23 @@ fn start_step(
             start_handoff(transition, index, handoff, &resolved, facts);
         }
     }
+}
+
+/// `run` of an expression, if it is named.
+fn run_value(
+    transition: &RunTransition<'_>,
+    references: Option<&BTreeSet<Reference>>,
+    inputs: &StepInputs,
+) -> Value {
+    if !references.is_some_and(|names| names.contains(&Reference::Run)) {
+        return Value::Null;
+    }
+    json!({
+        "id": transition.run.id,
+        "agent": transition.run.agent,
+        "started_at": instant::write(transition.run.created_at),
+        "intervention": intervention_or_empty(inputs.intervention.as_deref()),
+    })
 }
 
 /// The values of a step's placeholders. Items may be as large as an input.
