@@ -32,7 +32,7 @@ use sha2::{Digest, Sha256};
 
 use crate::domain::expression;
 use crate::domain::expression::{Names, Reference};
-use crate::domain::model::plan::person_steps::{ApprovalRule, Ask, Handoff, written};
+use crate::domain::model::plan::person_steps::{ApprovalRule, Ask, Handoff, whom, written};
 use crate::domain::model::plan::run_steps::RunStep;
 use crate::domain::model::plan::signal_steps::{Finish, WaitFor};
 use crate::domain::model::plan::wait_until::WaitUntil;
@@ -230,9 +230,33 @@ impl StepPart {
 }
 
 impl PlannedStep {
-    /// One line for people.
+    /// One line for people, with all that decides whether and how often it is done.
     #[must_use]
     pub fn describe(&self) -> String {
+        let mut text = self.describe_calls();
+        if let Action::Handoff(handoff) = &self.action
+            && handoff.warm_lead == Some(true)
+        {
+            text.push_str(" as warm lead");
+        }
+        if let Some(approval) = &self.approval {
+            text = format!("{text}, after approval by {}", whom(&approval.from));
+        }
+        if let Some(timeout_ms) = self.timeout_ms {
+            let timeout = duration::describe(Duration::from_millis(timeout_ms));
+            text = format!("{text}, timeout {timeout}");
+        }
+        if let Some(retry) = &self.retry {
+            text = format!("{text}, at most {} attempts", retry.attempts);
+        }
+        if self.on_error != OnError::default() {
+            let on_error = self.on_error.into_str();
+            text = format!("{text}, on error {}", on_error.replace('_', " "));
+        }
+        text
+    }
+
+    fn describe_calls(&self) -> String {
         let action = self.action.describe();
         match self.for_each.as_deref() {
             Some(ForEach { items, parallel }) => {

@@ -2,7 +2,8 @@
 
 use holdpoint_contracts::handoff::RequestView;
 
-use crate::client::{Body, item_path};
+use crate::client::Body;
+use crate::command::short_id::Listed;
 use crate::command::{Session, api_text, instant};
 use crate::exit::ExitKind;
 use crate::table::fact_lines;
@@ -11,7 +12,7 @@ use crate::table::fact_lines;
 const HISTORY_SHOWN: usize = 20;
 
 pub(super) async fn show(session: &Session, request: &str) -> anyhow::Result<ExitKind> {
-    let path = item_path("requests", request)?;
+    let path = session.path(Listed::Requests, request).await?;
     let body: Body<RequestView> = session.client.get(&path, &[]).await?;
     session.show(&body, facts)
 }
