@@ -22,6 +22,36 @@ const WORDS_AFTER: &[&str] = &[
     "retry", "priority", "no", "without", "with",
 ];
 
+/// Words that begin another step. As an argument they need a colon, so that no second step becomes an argument.
+const STEP_VERBS: &[&str] = &[
+    "log",
+    "ask",
+    "finish",
+    "fail",
+    "stop",
+    "send",
+    "email",
+    "mail",
+    "wait",
+    "pause",
+    "sleep",
+    "call",
+    "use",
+    "invoke",
+    "execute",
+    "run",
+    "start",
+    "set",
+    "update",
+    "add",
+    "remove",
+    "create",
+    "hand",
+    "pass",
+    "otherwise",
+    "else",
+];
+
 /// Reads `call orders.find with customer $input.customer`.
 pub(crate) fn call(input: &mut Input<'_>) -> Parsed<Action> {
     let verb = phrase(&["call", "use", "invoke", "execute"]);
@@ -120,8 +150,16 @@ fn argument(input: &mut Input<'_>) -> Parsed<(String, Value)> {
     let with_colon = (name(need), colon_or_equals).map(|(name, ())| name.to_owned());
     let bare = preceded(not(peek(phrase(WORDS_AFTER))), name(need)).map(str::to_owned);
     let quoted = (quoted_text, optional_colon).map(|(name, ())| name);
-    let name = alt((with_colon, bare, quoted)).parse_next(input)?;
+    let name = alt((with_colon, refuse_verb, bare, quoted)).parse_next(input)?;
     Ok((name, value(input)?))
+}
+
+/// Refuses `and log "Done."` among arguments: it reads as a second step.
+fn refuse_verb(input: &mut Input<'_>) -> Parsed<String> {
+    let start = tokens_left(input);
+    peek(phrase(STEP_VERBS)).parse_next(input)?;
+    let message = "A line has one step; write the second one in the next line, or the name of an argument with a colon";
+    refuse_at(input, start, message)
 }
 
 fn colon_or_equals(input: &mut Input<'_>) -> Parsed<()> {
@@ -139,5 +177,5 @@ fn callee(input: &mut Input<'_>, need: &'static str) -> Parsed<String> {
 
 /// Whether a word begins what follows the arguments.
 pub(crate) fn is_reserved(word: &str) -> bool {
-    WORDS_AFTER.contains(&word) || word == "and"
+    WORDS_AFTER.contains(&word) || STEP_VERBS.contains(&word) || word == "and"
 }

@@ -12,7 +12,7 @@ use crate::line_parser::{
     Input, Parsed, choice, comma, miss, phrase, refuse_at, refused_phrase, tokens_left,
 };
 use crate::options::options;
-use crate::recipients::recipients;
+use crate::recipients::approvers;
 use crate::values::{name, text_value};
 
 /// Most attempts, and most items at a time.
@@ -48,6 +48,13 @@ pub(crate) fn read_extras(
         if let Some(message) = action.refusal(&found) {
             return refuse_at(input, start, message);
         }
+        let is_approved = extras
+            .iter()
+            .any(|other| matches!(other, Extra::Approval(_)));
+        if is_approved && matches!(found, Extra::Timeout(_)) {
+            let message = "It is not clear whether this is the time to decide or that of the call; write `after approval by @role.manager within 2 days`, and `timeout 30 seconds` before the approval";
+            return refuse_at(input, start, message);
+        }
         if extras.iter().any(|other| other.label() == label) {
             let message = format!("A line has {label} at most once");
             return refuse_at(input, start, message);
@@ -59,7 +66,7 @@ pub(crate) fn read_extras(
 /// `after approval by @role.manager within 2 days`.
 pub(crate) fn approval(input: &mut Input<'_>) -> Parsed<Extra> {
     phrase(&["after approval", "after an approval", "after the approval"])(input)?;
-    let from = opt(preceded(phrase(&["by", "of", "from"]), recipients)).parse_next(input)?;
+    let from = opt(preceded(phrase(&["by", "of", "from"]), approvers)).parse_next(input)?;
     let within = opt(preceded(phrase(&["within"]), duration)).parse_next(input)?;
     let from = from.map(|from| ("from".to_owned(), from));
     let within = within.map(|time| text_field("decide_within", time));

@@ -83,13 +83,15 @@ pub fn compile(text: &str) -> Result<Vec<InstructionStep>, Vec<InstructionError>
     let mut steps = Vec::new();
     let mut errors = Vec::new();
     let mut earlier = EarlierLines::default();
+    let mut indent = None;
     for line in lines::read_lines(text) {
         if earlier.position == STEPS_MAX {
             let message = format!("Instructions have at most {STEPS_MAX} steps.");
             errors.push(line.error(line.start, message, Vec::new()));
             break;
         }
-        match compile_line(&line, &mut earlier) {
+        let before = indent.replace(line.indent());
+        match compile_line(&line, before, &mut earlier) {
             Ok(step) => steps.push(step),
             Err(error) => errors.push(error),
         }
@@ -121,9 +123,14 @@ pub fn write_step(fields: &Map<String, Value>) -> Option<String> {
 
 fn compile_line(
     line: &Line<'_>,
+    indent_before: Option<usize>,
     earlier: &mut EarlierLines,
 ) -> Result<InstructionStep, InstructionError> {
     line.check_characters()?;
+    if indent_before.is_some_and(|before| line.indent() > before) {
+        let message = "This line is indented deeper than the line before it. Instructions have no blocks; repeat `If …` in each line.";
+        return Err(line.error(line.start, message.to_owned(), Vec::new()));
+    }
     let fields = sentence::read(line, earlier)?;
     Ok(InstructionStep {
         line: line.number,

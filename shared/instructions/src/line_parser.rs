@@ -3,6 +3,8 @@
 //! Every parser that does not find what it needs records the place and the need. The furthest place is the error that
 //! is shown if the line is not understood.
 
+use std::rc::Rc;
+
 use winnow::ModalResult;
 use winnow::Parser;
 use winnow::combinator::opt;
@@ -28,8 +30,19 @@ pub(crate) struct Progress {
     pub(crate) furthest: Option<Furthest>,
     /// Why a line that was understood is refused, and how many tokens were left.
     pub(crate) refusal: Option<Refusal>,
-    /// Id of the nearest step before that asks a question.
-    pub(crate) asked: Option<String>,
+    /// The questions of earlier lines, in their order.
+    pub(crate) questions: Rc<Vec<Question>>,
+}
+
+/// A question of an earlier line.
+#[derive(Debug, Clone)]
+pub(crate) struct Question {
+    /// Id of its step.
+    pub(crate) step: String,
+    /// The answers that it has; empty: any text.
+    pub(crate) options: Vec<String>,
+    /// It is asked only under a condition.
+    pub(crate) is_conditional: bool,
 }
 
 #[derive(Debug, Clone)]

@@ -50,6 +50,11 @@ impl<'l> Line<'l> {
         self.from(self.start).trim_end()
     }
 
+    /// Bytes of white space before the line.
+    pub(crate) fn indent(&self) -> usize {
+        self.whole.len() - self.whole.trim_start().len()
+    }
+
     /// An error at a byte of the line as written.
     pub(crate) fn error(
         &self,

@@ -4,7 +4,9 @@ use serde_json::Value;
 use winnow::Parser as _;
 use winnow::combinator::{alt, separated};
 
-use crate::line_parser::{Input, Parsed, comma, phrase, take_token, take_word};
+use crate::line_parser::{
+    Input, Parsed, comma, is_same_word, phrase, refuse_at, take_token, take_word, tokens_left,
+};
 use crate::tokens::TokenKind;
 use crate::values::is_name;
 
@@ -24,6 +26,22 @@ pub(crate) fn recipients(input: &mut Input<'_>) -> Parsed<Value> {
     }
 }
 
+/// People of whom one decides: `@role.manager or @user.ada`. `and` could mean that each of them must agree.
+pub(crate) fn approvers(input: &mut Input<'_>) -> Parsed<Value> {
+    let start = tokens_left(input);
+    let found = recipients(input)?;
+    let taken = input.input.previous_tokens();
+    let taken = taken.take(start - tokens_left(input));
+    let has_and = taken
+        .into_iter()
+        .any(|token| matches!(&token.kind, TokenKind::Word(word) if is_same_word(word, "and")));
+    if has_and {
+        let message = "It is not clear whether each of them must agree; write `or` if one is enough, or `steps` with `need: 2`";
+        return refuse_at(input, start, message);
+    }
+    Ok(found)
+}
+
 /// One recipient.
 pub(crate) fn recipient(input: &mut Input<'_>) -> Parsed<String> {
     take_token(input, RECIPIENT, |kind| match kind {
@@ -39,7 +57,8 @@ pub(crate) fn write_recipients(value: &Value) -> Option<String> {
         Value::String(one) => Some(one.clone()),
         Value::Array(many) => {
             let many: Option<Vec<&str>> = many.iter().map(Value::as_str).collect();
-            Some(many?.join(" and "))
+            // `or` has one meaning after `by`, and is the same list elsewhere.
+            Some(many?.join(" or "))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
     }

@@ -1,5 +1,7 @@
 //! One line as one sentence: a condition, an action, and what follows the action.
 
+use std::rc::Rc;
+
 use serde_json::{Map, Value};
 use winnow::Parser as _;
 use winnow::combinator::{alt, opt, preceded};
@@ -14,8 +16,8 @@ use crate::extras::{approval, read_extras};
 use crate::finishes::finish;
 use crate::hints;
 use crate::line_parser::{
-    END_OF_LINE, Input, Parsed, Progress, choice, comma, mark, miss, phrase, refuse, refuse_at,
-    tokens_left, with_need,
+    END_OF_LINE, Input, Parsed, Progress, Question, choice, comma, mark, miss, phrase, refuse,
+    refuse_at, tokens_left, with_need,
 };
 use crate::lines::Line;
 use crate::mails::mail;
@@ -31,8 +33,7 @@ const STEP_JOINTS: &[&str] = &["and", "then", "and then"];
 pub(crate) struct EarlierLines {
     /// Number of lines with words so far. It is the position of the last step.
     pub(crate) position: usize,
-    /// Id of the nearest step before that asks a question.
-    asked: Option<String>,
+    questions: Rc<Vec<Question>>,
     /// Condition of the line before, if `Otherwise` may follow.
     condition: Option<String>,
 }
@@ -58,7 +59,7 @@ pub(crate) fn read(
     let tokens = read_tokens(line.text());
     hints::check_tokens(line, &tokens)?;
     let progress = Progress {
-        asked: earlier.asked.clone(),
+        questions: Rc::clone(&earlier.questions),
         ..Progress::default()
     };
     let mut input = Stateful {
@@ -69,14 +70,24 @@ pub(crate) fn read(
     let Ok(sentence) = sentence(&mut input, earlier.condition.as_deref()) else {
         // The next line may refer to this one, and must not be an error for that.
         earlier.condition = Some("true".to_owned());
-        earlier.asked = Some(position);
+        Rc::make_mut(&mut earlier.questions).push(Question {
+            step: position,
+            options: Vec::new(),
+            is_conditional: false,
+        });
         return Err(error(line, &tokens, &input.state));
     };
     let fields = sentence.draft.into_fields();
     earlier.condition = sentence.condition;
-    if fields.contains_key("ask") {
+    if let Some(ask) = fields.get("ask") {
         let id = fields.get("id").and_then(Value::as_str);
-        earlier.asked = Some(id.map_or(position, str::to_owned));
+        let options = ask.get("options").and_then(Value::as_array);
+        let options = options.into_iter().flatten().filter_map(Value::as_str);
+        Rc::make_mut(&mut earlier.questions).push(Question {
+            step: id.map_or(position, str::to_owned),
+            options: options.map(str::to_owned).collect(),
+            is_conditional: fields.contains_key("when"),
+        });
     }
     Ok(fields)
 }

@@ -4,6 +4,7 @@ mod accepted_people;
 mod accepted_waits;
 mod errors;
 mod hostile;
+mod meaning;
 mod properties;
 mod refused;
 

@@ -26,11 +26,15 @@ pub(crate) fn write(fields: &Map<String, Value>) -> Option<String> {
         words.push_str(&format!("for each {}, ", items.as_str()?));
     }
     words.push_str(&write_action(kind, fields)?);
-    let outside = ["when", "for_each", "args", kind];
+    let outside = ["when", "for_each", "args", "approval", kind];
     for (name, value) in fields {
         if !outside.contains(&name.as_str()) {
             words.push_str(&write_extra(name, value)?);
         }
+    }
+    // Last: a time after it could be that of the decision.
+    if let Some(approval) = fields.get("approval") {
+        words.push_str(&write_extra("approval", approval)?);
     }
     Some(capitalized(&words))
 }

@@ -138,7 +138,12 @@ fn step_of_answer(input: &mut Input<'_>, start: usize) -> Parsed<Path> {
             ),
         };
     }
-    match &input.state.asked {
+    let nearest = input.state.questions.last();
+    if nearest.is_some_and(|question| question.is_conditional) {
+        let message = "The nearest question above has a condition; name the step, such as `the answer of step-03`";
+        return refuse_at(input, start, message);
+    }
+    match nearest.map(|question| question.step.clone()) {
         Some(step) => match Path::read(&format!("${step}.answer")) {
             Some(path) => Ok(path),
             None => refuse_at(

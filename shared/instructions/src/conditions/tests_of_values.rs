@@ -79,7 +79,15 @@ pub(super) fn field(input: &mut Input<'_>) -> Parsed<Test> {
         Operator::Compare(Comparison::NotEqual) => {
             Check::Compare(Comparison::NotEqual, any_value(input, &path)?)
         }
-        Operator::Compare(comparison) => Check::Compare(comparison, number(input)?),
+        Operator::Compare(comparison) => {
+            if options_of(input, &path).is_some() {
+                return refuse(
+                    input,
+                    "An answer is a text; compare it with `is` and an option",
+                );
+            }
+            Check::Compare(comparison, number(input)?)
+        }
         Operator::Contains => Check::Contains(quoted_text(input)?),
         Operator::ContainsNot => Check::ContainsNot(quoted_text(input)?),
         Operator::StartsWith => Check::StartsWith(quoted_text(input)?),
@@ -104,7 +112,36 @@ fn any_value(input: &mut Input<'_>, path: &Path) -> Parsed<Value> {
     if is_beyond_cel(&found) {
         return refuse(input, "This number is too large for a condition");
     }
-    Ok(found)
+    match options_of(input, path) {
+        Some(options) => option_of_answer(input, &options, found),
+        None => Ok(found),
+    }
+}
+
+/// The options of the question whose answer this is. `None`: it is another value, or the question takes any text.
+fn options_of(input: &Input<'_>, path: &Path) -> Option<Vec<String>> {
+    let step = path.text().strip_prefix('$')?.strip_suffix(".answer")?;
+    let mut questions = input.state.questions.iter();
+    let question = questions.find(|question| question.step == step)?;
+    (!question.options.is_empty()).then(|| question.options.clone())
+}
+
+/// The option that a value names. A value that no answer can have is refused.
+fn option_of_answer(input: &mut Input<'_>, options: &[String], value: Value) -> Parsed<Value> {
+    if value.is_null() {
+        return Ok(value);
+    }
+    let text = value.as_str().unwrap_or_default();
+    let is_option = |option: &&String| is_same_word(option, text);
+    if let Some(option) = options.iter().find(is_option) {
+        return Ok(Value::String(option.clone()));
+    }
+    let options: Vec<String> = options.iter().map(|it| format!("\"{it}\"")).collect();
+    let message = format!(
+        "The question has no such option; it has {}",
+        options.join(", ")
+    );
+    refuse(input, message)
 }
 
 fn number(input: &mut Input<'_>) -> Parsed<Value> {

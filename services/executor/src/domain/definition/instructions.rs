@@ -8,8 +8,15 @@ use serde_json::{Map, Value};
 use super::diagnostics::{AgentChecker, MAX_STEPS, shown};
 use super::step::default_id;
 use crate::domain::expression::diagnostic;
+use crate::domain::nearest_names::nearest;
 
 const INSTRUCTIONS: &str = "instructions";
+
+/// What a path may begin with, beside the ids of steps.
+const ROOTS: [&str; 4] = ["input", "contact", "run", "item"];
+
+/// Longest words of a step that are kept, in bytes.
+const WORDS_BYTES_MAX: usize = 2_000;
 
 /// The steps as their author could have written them.
 pub(super) struct WrittenSteps {
@@ -74,6 +81,7 @@ impl AgentChecker<'_> {
             Ok(compiled) => {
                 let lines = compiled.iter().map(|step| step.line).collect();
                 self.lines.place_instructions(text, lines);
+                self.check_placeholders(&compiled);
                 let (steps, words) = compiled.into_iter().map(split_step).unzip();
                 Some(WrittenSteps { steps, words })
             }
@@ -84,6 +92,31 @@ impl AgentChecker<'_> {
                     self.report_instruction(at, error);
                 }
                 None
+            }
+        }
+    }
+
+    /// Refuses paths such as `$nope.stage`. In `steps` such a text may be plain, and in a line it is meant as a path.
+    fn check_placeholders(&mut self, steps: &[InstructionStep]) {
+        let ids = steps.iter().enumerate().map(|(at, step)| step_id(at, step));
+        let ids: Vec<String> = ids.collect();
+        for (at, step) in steps.iter().enumerate() {
+            let values = step.fields.iter().filter(|(field, _)| *field != "when");
+            for (_, value) in values {
+                let Some(path) = unknown_path(value, &ids) else {
+                    continue;
+                };
+                let message = format!(
+                    "`{path}` names a step that this agent does not have. Write `${path}` for the plain text."
+                );
+                let names = ids.iter().map(String::as_str);
+                let root = path.trim_start_matches('$');
+                let error = FieldError {
+                    nearest: nearest(root.split('.').next().unwrap_or(root), names),
+                    ..diagnostic(path, message)
+                };
+                let id = ids.get(at).map_or("", String::as_str);
+                self.report_step((at, id), "args", error);
             }
         }
     }
@@ -106,6 +139,28 @@ impl AgentChecker<'_> {
     }
 }
 
+fn step_id(at: usize, step: &InstructionStep) -> String {
+    let id = step.fields.get("id").and_then(Value::as_str);
+    id.map_or_else(|| default_id(at), str::to_owned)
+}
+
+/// The first text that has the form of a path and names nothing.
+fn unknown_path<'v>(value: &'v Value, ids: &[String]) -> Option<&'v str> {
+    match value {
+        Value::String(text) => {
+            let path = text.strip_prefix('$')?;
+            let is_path = path.starts_with(|c: char| c.is_ascii_alphabetic());
+            let roots = ROOTS.into_iter().chain(ids.iter().map(String::as_str));
+            let mut rests = roots.filter_map(|root| path.strip_prefix(root));
+            let is_known = rests.any(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
+            (is_path && !is_known).then_some(text)
+        }
+        Value::Array(items) => items.iter().find_map(|item| unknown_path(item, ids)),
+        Value::Object(fields) => fields.values().find_map(|field| unknown_path(field, ids)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
+
 /// A step as an instruction; empty: the grammar has no words for it.
 fn words_of(at: usize, step: &Value) -> String {
     let Value::Object(step) = step else {
@@ -124,9 +179,18 @@ fn words_of(at: usize, step: &Value) -> String {
             *wait = Value::from(words);
         }
     }
-    write_step(&step).unwrap_or_default()
+    write_step(&step).map_or_else(String::new, short_words)
+}
+
+/// Long words are left out: they repeat a text that the arguments have, and a reply has a limit.
+fn short_words(words: String) -> String {
+    if words.len() > WORDS_BYTES_MAX {
+        String::new()
+    } else {
+        words
+    }
 }
 
 fn split_step(step: InstructionStep) -> (Value, String) {
-    (Value::Object(step.fields), step.text)
+    (Value::Object(step.fields), short_words(step.text))
 }

@@ -15,7 +15,7 @@ const NEGATIONS: [&str; 9] = [
 const REACH: usize = 3;
 
 /// `warm` or `interested` as a word that is not negated, or a true condition on `replied`, or
-/// `sentiment: positive`; what the author says outright counts alone.
+/// `sentiment: positive`. A reply does not count with `sentiment: negative`. What the author says outright counts alone.
 #[must_use]
 pub fn is_warm_lead(
     said: Option<bool>,
@@ -24,8 +24,12 @@ pub fn is_warm_lead(
     steps: &[StepSummary],
 ) -> bool {
     said.unwrap_or_else(|| {
-        let is_positive = contact.get("sentiment").and_then(Value::as_str) == Some("positive");
-        is_positive || says_warm(message) || steps.iter().any(has_replied)
+        match contact.get("sentiment").and_then(Value::as_str) {
+            Some("positive") => true,
+            // A condition on a negative reply holds because of a reply, too.
+            Some("negative") => says_warm(message),
+            Some(_) | None => says_warm(message) || steps.iter().any(has_replied),
+        }
     })
 }
 

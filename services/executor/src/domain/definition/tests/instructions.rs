@@ -97,6 +97,54 @@ fn a_wrong_step_has_the_line_of_its_instruction() {
     assert_eq!(errors[0].step.as_deref(), Some("step-02"));
 }
 
+/// A path that names nothing would be sent as a text.
+#[test]
+fn an_unknown_path_is_refused() {
+    let compile = |line: &str| {
+        let text = format!("agent: a\ninstructions: |\n  Call orders.find as find\n  {line}\n");
+        Plan::compile(&text)
+    };
+    for line in [
+        "Set contact.stage to $nope.stage",
+        "Hand off to $foo.bar",
+        "Call x with a [1, {\"b\": $nope}]",
+        "Log \"$nope.x\"",
+    ] {
+        let errors = compile(line).unwrap_err();
+        assert_eq!(errors[0].line, Some(4), "{errors:?}");
+        assert!(
+            errors[0]
+                .message
+                .contains("names a step that this agent does not have"),
+            "{line}: {errors:?}"
+        );
+    }
+    for line in [
+        "Set contact.stage to $find.stage",
+        "Log \"$5.00\"",
+        "Log \"$$nope.x\"",
+        "Call x with a $find.b and c $input.d",
+    ] {
+        let found = compile(line);
+        let is_known = found.as_ref().err().is_none_or(|errors| {
+            !errors
+                .iter()
+                .any(|error| error.message.contains("names a step"))
+        });
+        assert!(is_known, "{line}: {found:?}");
+    }
+}
+
+/// A reply has a limit, and the arguments have the text already.
+#[test]
+fn long_words_are_left_out() {
+    let text = format!(
+        "agent: a\ninstructions: |\n  Wait 5 days\n  Log \"{}\"\n",
+        "x".repeat(2_000)
+    );
+    assert_eq!(Plan::compile(&text).unwrap().words, ["Wait 5 days", ""]);
+}
+
 #[test]
 fn steps_and_instructions_exclude_each_other() {
     for (text, said) in [
