@@ -65,7 +65,7 @@ async fn an_unknown_line_stores_nothing() {
     let (status, problem) = world.up.post_yaml("/agents", text).await.unwrap();
     assert_eq!(status, 422, "{problem}");
     let error = &problem["errors"][0];
-    assert_eq!((&error["line"], &error["column"]), (&json!(4), &json!(10)));
+    assert_eq!((&error["line"], &error["column"]), (&json!(4), &json!(12)));
     let message = error["message"].as_str().unwrap();
     assert!(message.starts_with("Understood `Hand off`;"), "{message}");
     assert!(!error["nearest"].as_array().unwrap().is_empty());

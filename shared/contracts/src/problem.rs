@@ -30,7 +30,7 @@ pub struct FieldError {
     /// Line of the text, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// Character of that line, from 1, without the indentation of a block of instructions.
+    /// Character of that line, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub column: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

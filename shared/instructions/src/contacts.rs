@@ -9,7 +9,8 @@ use crate::dates::moment;
 use crate::draft::{Action, text_field};
 use crate::durations::duration;
 use crate::line_parser::{
-    Input, Parsed, choice, comma, filled_text, is_same_word, mark, phrase, take_word,
+    Input, Parsed, choice, comma, filled_text, is_same_word, mark, phrase, refuse_at, take_word,
+    tokens_left,
 };
 use crate::recipients::recipient;
 use crate::values::{placeholder, text_value, value};
@@ -80,10 +81,18 @@ fn due(input: &mut Input<'_>) -> Parsed<String> {
     let after = preceded(phrase(&["due in", "due within"]), duration);
     let date = preceded(
         phrase(&["due", "due on", "due by"]),
-        moment.map(|moment| moment.text),
+        moment
+            .map(|moment| moment.text)
+            .verify(|text: &String| is_whole_instant(text)),
     );
     let given = preceded(phrase(&["due", "due on", "due in"]), placeholder);
     alt((after, date, given)).parse_next(input)
+}
+
+/// A date, or a time with an offset: a task takes no local time.
+fn is_whole_instant(text: &str) -> bool {
+    let time = text.split_once('T').map(|(_, time)| time);
+    time.is_none_or(|time| time.contains(['Z', '+', '-']))
 }
 
 /// `set contact.stage to "won"`.
@@ -98,7 +107,13 @@ fn set_field(input: &mut Input<'_>) -> Parsed<Action> {
 fn update(input: &mut Input<'_>) -> Parsed<Action> {
     phrase(&["update contact", "update the contact"])(input)?;
     let _joint = opt(alt((mark(":"), phrase(&["with", "and set"])))).parse_next(input)?;
-    arguments(input).map(update_contact)
+    let start = tokens_left(input);
+    let fields = arguments(input)?;
+    if fields.keys().any(|name| name.starts_with("contact.")) {
+        let message = "The name of a field is without `contact.`; write for example `Update contact: stage \"won\"`";
+        return refuse_at(input, start, message);
+    }
+    Ok(update_contact(fields))
 }
 
 fn add_tag(input: &mut Input<'_>) -> Parsed<Action> {

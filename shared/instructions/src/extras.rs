@@ -9,10 +9,12 @@ use winnow::combinator::{alt, opt, preceded};
 use crate::draft::{Action, Extra, text_field};
 use crate::durations::{count, duration};
 use crate::line_parser::{
-    Input, Parsed, choice, comma, miss, phrase, refuse_at, refused_phrase, tokens_left,
+    Input, Parsed, choice, comma, is_same_word, miss, phrase, refuse_at, refused_phrase,
+    tokens_left,
 };
 use crate::options::options;
 use crate::recipients::approvers;
+use crate::tokens::TokenKind;
 use crate::values::{name, text_value};
 
 /// Most attempts, and most items at a time.
@@ -48,11 +50,9 @@ pub(crate) fn read_extras(
         if let Some(message) = action.refusal(&found) {
             return refuse_at(input, start, message);
         }
-        let is_approved = extras
-            .iter()
-            .any(|other| matches!(other, Extra::Approval(_)));
-        if is_approved && matches!(found, Extra::Timeout(_)) {
-            let message = "It is not clear whether this is the time to decide or that of the call; write `after approval by @role.manager within 2 days`, and `timeout 30 seconds` before the approval";
+        let follows_approval = matches!(extras.last(), Some(Extra::Approval(_)));
+        if follows_approval && matches!(found, Extra::Timeout(_)) && !says_timeout(input, start) {
+            let message = "It is not clear whether this is the time to decide or that of the call; write `after approval by @role.manager within 2 days` or `timeout 30 seconds`";
             return refuse_at(input, start, message);
         }
         if extras.iter().any(|other| other.label() == label) {
@@ -61,6 +61,13 @@ pub(crate) fn read_extras(
         }
         extras.push(found);
     }
+}
+
+/// Whether the words since a place name a timeout. `within 30 seconds` could also be the time to decide.
+fn says_timeout(input: &Input<'_>, start: usize) -> bool {
+    let taken = input.input.previous_tokens();
+    let mut taken = taken.take(start - tokens_left(input));
+    taken.any(|token| matches!(&token.kind, TokenKind::Word(word) if is_same_word(word, "timeout")))
 }
 
 /// `after approval by @role.manager within 2 days`.

@@ -90,8 +90,8 @@ pub fn compile(text: &str) -> Result<Vec<InstructionStep>, Vec<InstructionError>
             errors.push(line.error(line.start, message, Vec::new()));
             break;
         }
-        let before = indent.replace(line.indent());
-        match compile_line(&line, before, &mut earlier) {
+        let first = *indent.get_or_insert(line.indent());
+        match compile_line(&line, first, &mut earlier) {
             Ok(step) => steps.push(step),
             Err(error) => errors.push(error),
         }
@@ -123,12 +123,12 @@ pub fn write_step(fields: &Map<String, Value>) -> Option<String> {
 
 fn compile_line(
     line: &Line<'_>,
-    indent_before: Option<usize>,
+    indent: usize,
     earlier: &mut EarlierLines,
 ) -> Result<InstructionStep, InstructionError> {
     line.check_characters()?;
-    if indent_before.is_some_and(|before| line.indent() > before) {
-        let message = "This line is indented deeper than the line before it. Instructions have no blocks; repeat `If …` in each line.";
+    if line.indent() > indent {
+        let message = "This line is indented deeper than the first line. Instructions have no blocks; repeat `If …` in each line.";
         return Err(line.error(line.start, message.to_owned(), Vec::new()));
     }
     let fields = sentence::read(line, earlier)?;

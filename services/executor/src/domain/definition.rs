@@ -101,6 +101,7 @@ impl AgentChecker<'_> {
         let drafts: Vec<Draft> = steps.map(|(at, step)| self.draft(at, step)).collect();
         self.refuse_own_runs(agent.as_deref(), &drafts);
         let steps = self.steps(drafts);
+        self.check_business_days(&working_days, &steps);
         Some(Plan {
             agent: agent?,
             description,

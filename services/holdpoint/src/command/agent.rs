@@ -193,13 +193,13 @@ async fn plan(
     })
 }
 
-/// One line for each step. A step that has no words is a comment, so that the text can be used as `instructions`.
+/// One line for each step. A step that has no words is a comment.
 fn instructions(steps: &[PlannedStepView]) -> String {
     let lines = steps.iter().map(|step| match &step.words {
         Some(words) => one_line(words),
         None => {
             let (id, action) = (&step.id, one_line(&step.action));
-            format!("# {id} has fields that instructions do not have: {action}")
+            format!("# {id} has no words: {action}")
         }
     });
     lines.collect::<Vec<_>>().join("\n")

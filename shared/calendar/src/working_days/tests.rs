@@ -108,6 +108,14 @@ fn a_calendar_without_a_working_day_has_no_end() {
     );
 }
 
+#[test]
+fn working_days_take_at_least_so_many_days() {
+    let days = WorkingDays::default();
+    for (count, least) in [(1, 1), (5, 1), (6, 8), (65, 85), (66, 92)] {
+        assert_eq!(days.fewest_days(count), least, "{count}");
+    }
+}
+
 prop_compose! {
     fn a_calendar()(
         days in prop::collection::btree_set(prop::sample::select(Weekday::ALL.to_vec()), 1..=7),
@@ -131,6 +139,8 @@ proptest! {
         let since = at("2026-01-01T00:00:00Z") + TimeDelta::minutes(minutes);
         let end = calendar.later(zone, since, count).unwrap();
         prop_assert!(end > since);
+        let passed = (end.with_timezone(&zone).date_naive() - since.with_timezone(&zone).date_naive()).num_days();
+        prop_assert!(u64::try_from(passed).unwrap() >= calendar.fewest_days(count));
         prop_assert!(calendar.contains(end.with_timezone(&zone).date_naive()));
         prop_assert!(calendar.later(zone, since, count + 1).unwrap() > end);
         // As many working days as were asked for lie behind the first date, up to the last one.

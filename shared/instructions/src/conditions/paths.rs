@@ -52,6 +52,11 @@ impl Path {
         self.0.starts_with("contact.")
     }
 
+    /// Whether it is one key of its root, without an index.
+    pub(super) fn is_one_key(&self) -> bool {
+        self.0.matches('.').count() == 1 && !self.0.contains('[')
+    }
+
     /// The path and its parents below the root, from short to long: `contact.a`, `contact.a.b`.
     pub(super) fn levels(&self) -> Vec<&str> {
         let dots = self.0.match_indices('.').skip(1).map(|(at, _)| at);

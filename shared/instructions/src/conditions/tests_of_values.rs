@@ -5,8 +5,10 @@ use serde_json::Value;
 use super::condition::{Check, Comparison, Path, Test};
 use super::paths::path;
 use crate::line_parser::{
-    Input, Parsed, choice, is_same_word, quoted_text, refuse, take_token, with_need,
+    Input, Parsed, choice, is_same_word, quoted_text, refuse, refuse_at, take_token, tokens_left,
+    with_need,
 };
+use crate::quotes::quote;
 use crate::tokens::TokenKind;
 use crate::values::literal;
 
@@ -100,6 +102,7 @@ pub(super) fn field(input: &mut Input<'_>) -> Parsed<Test> {
 
 /// `yes` is the text of an answer, and true in other places.
 fn any_value(input: &mut Input<'_>, path: &Path) -> Parsed<Value> {
+    let start = tokens_left(input);
     let need = "a text in quotes, a number, `yes`, `no`, `true`, `false` or `null`";
     let found = take_token(input, need, |kind| match kind {
         TokenKind::Text(text) => Some(Value::String(text.clone())),
@@ -110,11 +113,19 @@ fn any_value(input: &mut Input<'_>, path: &Path) -> Parsed<Value> {
         | TokenKind::Unclosed(_) => None,
     })?;
     if is_beyond_cel(&found) {
-        return refuse(input, "This number is too large for a condition");
+        return refuse_at(input, start, "This number is too large for a condition");
     }
-    match options_of(input, path) {
-        Some(options) => option_of_answer(input, &options, found),
-        None => Ok(found),
+    let Some(options) = options_of(input, path).filter(|_| !found.is_null()) else {
+        return Ok(found);
+    };
+    match option_of_answer(&options, &found) {
+        Some(option) => Ok(Value::String(option)),
+        None => {
+            let options: Vec<String> = options.iter().map(|it| quote(it)).collect();
+            let options = options.join(", ");
+            let message = format!("The question has no such option; it has {options}");
+            refuse_at(input, start, message)
+        }
     }
 }
 
@@ -126,22 +137,13 @@ fn options_of(input: &Input<'_>, path: &Path) -> Option<Vec<String>> {
     (!question.options.is_empty()).then(|| question.options.clone())
 }
 
-/// The option that a value names. A value that no answer can have is refused.
-fn option_of_answer(input: &mut Input<'_>, options: &[String], value: Value) -> Parsed<Value> {
-    if value.is_null() {
-        return Ok(value);
-    }
-    let text = value.as_str().unwrap_or_default();
-    let is_option = |option: &&String| is_same_word(option, text);
-    if let Some(option) = options.iter().find(is_option) {
-        return Ok(Value::String(option.clone()));
-    }
-    let options: Vec<String> = options.iter().map(|it| format!("\"{it}\"")).collect();
-    let message = format!(
-        "The question has no such option; it has {}",
-        options.join(", ")
-    );
-    refuse(input, message)
+/// The option that a value names: written the same, or with other capital letters. `None`: no answer can be this value.
+fn option_of_answer(options: &[String], value: &Value) -> Option<String> {
+    let text = value.as_str()?;
+    let lower = text.to_lowercase();
+    let exact = options.iter().find(|option| *option == text);
+    let found = exact.or_else(|| options.iter().find(|option| option.to_lowercase() == lower));
+    found.cloned()
 }
 
 fn number(input: &mut Input<'_>) -> Parsed<Value> {

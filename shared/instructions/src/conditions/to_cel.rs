@@ -104,13 +104,14 @@ fn presence(path: &Path) -> String {
     checks.collect()
 }
 
-/// An empty text counts as not set. The result of a skipped step reads as null, so it needs no check of its keys.
+/// An empty text counts as not set. The result of a completed step may lack the key.
 fn is_set(path: &Path) -> String {
     let name = path.text();
-    let guard = if name.starts_with('$') {
-        String::new()
-    } else {
+    let guard = if path.is_one_key() || !name.starts_with('$') {
         presence(path)
+    } else {
+        // A deeper key of a skipped step reads as null, and `has` fails on null.
+        String::new()
     };
     format!("{guard}{name} != null && {name} != \"\"")
 }

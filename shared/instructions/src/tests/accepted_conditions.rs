@@ -211,7 +211,10 @@ fn values_and_operators() {
             "$input.x is set",
             "has(input.x) && input.x != null && input.x != \"\"",
         ),
-        ("$find.x is set", "$find.x != null && $find.x != \"\""),
+        (
+            "$find.x is set",
+            "has($find.x) && $find.x != null && $find.x != \"\"",
+        ),
     ] {
         assert_eq!(when(words), cel, "{words}");
     }

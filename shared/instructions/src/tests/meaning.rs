@@ -35,6 +35,18 @@ fn a_second_step_is_not_an_argument() {
 }
 
 #[test]
+fn a_value_that_its_tool_refuses_is_refused() {
+    for line in [
+        "Create task \"x\" due 2026-12-24 09:00",
+        "Update contact: contact.stage \"won\"",
+    ] {
+        assert!(compile(line).is_err(), "{line}");
+    }
+    assert!(compile("Create task \"x\" due 2026-12-24").is_ok());
+    assert!(compile("Create task \"x\" due 2026-12-24T09:00:00Z").is_ok());
+}
+
+#[test]
 fn approvers_are_joined_by_or() {
     let line = "Call pay, after approval by @role.manager and @role.boss";
     assert!(refused(line).contains("each of them must agree"));
@@ -49,6 +61,12 @@ fn approvers_are_joined_by_or() {
 fn the_time_to_decide_has_no_comma() {
     let line = "Call pay, after approval by @role.manager, within 2 days";
     assert!(refused(line).contains("the time to decide"));
+    for clear in [
+        "Call pay, after approval by @role.manager, timeout 30 seconds",
+        "After approval by @role.manager, call pay, timeout 30 seconds",
+    ] {
+        assert_eq!(fields(clear)["timeout"], "30 seconds", "{clear}");
+    }
     let both = "Call pay, timeout 30 seconds, after approval by @role.manager within 2 days";
     assert_eq!(fields(both)["timeout"], "30 seconds");
     assert_eq!(fields(both)["approval"]["decide_within"], "2 days");
@@ -58,7 +76,15 @@ fn the_time_to_decide_has_no_comma() {
 fn an_answer_is_one_of_the_options() {
     let ask = "Ask \"Pay?\" with options \"Yes\", \"No\"\n";
     let line = |condition: &str| format!("{ask}If the answer is {condition}, log \"x\"");
-    assert_eq!(fields(&line("yes"))["when"], "$step-01.answer == \"Yes\"");
+    for right in ["yes", "\"Yes\"", "\"yes\"", "\"YES\""] {
+        assert_eq!(
+            fields(&line(right))["when"],
+            "$step-01.answer == \"Yes\"",
+            "{right}"
+        );
+    }
+    let other = "Ask \"What?\" with options \"a Pilot\", \"A pilot\"\nIf the answer is \"A pilot\", log \"x\"";
+    assert_eq!(fields(other)["when"], "$step-01.answer == \"A pilot\"");
     for wrong in ["\"maybe\"", "5", "true", "above 5"] {
         let message = refused(&line(wrong));
         assert!(

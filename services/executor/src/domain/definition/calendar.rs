@@ -1,9 +1,11 @@
 //! The field `calendar` of an agent: the time zone of its waits, and the days that count as business days.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use chrono::NaiveDate;
 use holdpoint_calendar::{HOLIDAYS_MAX, WorkingDays, read_zone};
+use holdpoint_contracts::duration::MAX_WAIT;
 use holdpoint_contracts::handoff::Weekday;
 use holdpoint_contracts::problem::FieldError;
 use serde_json::Value;
@@ -11,7 +13,8 @@ use serde_json::Value;
 use super::diagnostics::{AgentChecker, Place, shown};
 use super::fields;
 use crate::domain::expression::diagnostic;
-use crate::domain::model::plan::wait_until::DAYS;
+use crate::domain::model::plan::wait_until::{DAYS, Until};
+use crate::domain::model::plan::{Action, PlannedStep};
 
 const CALENDAR: &str = "calendar";
 
@@ -46,6 +49,25 @@ impl AgentChecker<'_> {
         WorkingDays {
             days: present("days").map_or(default.days, |days| self.working_days(days)),
             holidays: present("holidays").map_or(default.holidays, |days| self.holidays(days)),
+        }
+    }
+
+    /// Refuses waits that are longer than 90 days whenever they begin.
+    pub(super) fn check_business_days(&mut self, days: &WorkingDays, steps: &[PlannedStep]) {
+        let longest = MAX_WAIT.as_secs() / Duration::from_hours(24).as_secs();
+        for (at, step) in steps.iter().enumerate() {
+            let Action::WaitUntil(wait) = &step.action else {
+                continue;
+            };
+            if let Until::BusinessDays(count) = wait.until
+                && days.fewest_days(count) > longest
+            {
+                let message = format!(
+                    "{count} business days of this calendar take more than {longest} days; a wait has at most {longest} days."
+                );
+                let text = wait.describe();
+                self.report_step((at, &step.id), "wait", diagnostic(&text, message));
+            }
         }
     }
 

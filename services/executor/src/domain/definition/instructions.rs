@@ -89,7 +89,7 @@ impl AgentChecker<'_> {
                 let lines = errors.iter().map(|error| error.line).collect();
                 self.lines.place_instructions(text, lines);
                 for (at, error) in errors.into_iter().enumerate() {
-                    self.report_instruction(at, error);
+                    self.report_instruction(at, text, error);
                 }
                 None
             }
@@ -121,18 +121,23 @@ impl AgentChecker<'_> {
         }
     }
 
-    fn report_instruction(&mut self, at: usize, error: InstructionError) {
+    fn report_instruction(&mut self, at: usize, text: &str, error: InstructionError) {
         if self.is_full() {
             return;
         }
         let line = self.lines.step(at, None);
+        let written = text.lines().nth(error.line.saturating_sub(1));
+        let indent = line.map_or(0, |line| {
+            self.lines
+                .indent_of_block(line, written.unwrap_or_default())
+        });
         let message = match line {
             Some(_) => error.message,
             None => format!("Line {} of `instructions`: {}", error.line, error.message),
         };
         self.errors.push(FieldError {
             line,
-            column: Some(error.column),
+            column: Some(error.column + indent),
             nearest: error.nearest,
             ..diagnostic(&error.text, message)
         });
@@ -144,12 +149,14 @@ fn step_id(at: usize, step: &InstructionStep) -> String {
     id.map_or_else(|| default_id(at), str::to_owned)
 }
 
-/// The first text that has the form of a path and names nothing.
+/// The first text that is a path as a whole and names nothing.
 fn unknown_path<'v>(value: &'v Value, ids: &[String]) -> Option<&'v str> {
     match value {
         Value::String(text) => {
             let path = text.strip_prefix('$')?;
-            let is_path = path.starts_with(|c: char| c.is_ascii_alphabetic());
+            let is_part = |c: char| c.is_ascii_alphanumeric() || "._-[]".contains(c);
+            let is_path =
+                path.starts_with(|c: char| c.is_ascii_alphabetic()) && path.chars().all(is_part);
             let roots = ROOTS.into_iter().chain(ids.iter().map(String::as_str));
             let mut rests = roots.filter_map(|root| path.strip_prefix(root));
             let is_known = rests.any(|rest| rest.is_empty() || rest.starts_with(['.', '[']));

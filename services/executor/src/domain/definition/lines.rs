@@ -68,6 +68,13 @@ impl<'t> Lines<'t> {
         self.instructions = Some(found.unwrap_or_default());
     }
 
+    /// Characters before a line of a block, which are not part of its text.
+    pub(super) fn indent_of_block(&self, line: usize, text: &str) -> usize {
+        let whole = line.checked_sub(1).and_then(|at| self.lines.get(at));
+        let whole = whole.map_or(0, |whole| whole.chars().count());
+        whole.saturating_sub(text.chars().count())
+    }
+
     /// Line of a step, or of one of its fields if it is found, from 1.
     pub(super) fn step(&self, step: usize, field: Option<&str>) -> Option<usize> {
         if let Some(lines) = &self.instructions {

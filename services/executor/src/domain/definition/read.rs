@@ -36,7 +36,7 @@ pub(super) fn agent(text: &str) -> Result<Map<String, Value>, Box<FieldError>> {
         other => Err(text_error(
             None,
             shown(&other),
-            "An agent is an object with `agent: NAME` and `steps`.".to_owned(),
+            "An agent is an object with `agent: NAME`, and `steps` or `instructions`.".to_owned(),
         )),
     }
 }

@@ -284,7 +284,9 @@ fn syntax_errors_tell_their_line() {
     assert!(sent(json)[0].contains("the field `agent` is there twice"));
     assert_eq!(
         sent("just text"),
-        ["- - just text | An agent is an object with `agent: NAME` and `steps`. | "]
+        [
+            "- - just text | An agent is an object with `agent: NAME`, and `steps` or `instructions`. | "
+        ]
     );
     assert!(sent("agent: !x y\n")[0].contains("tag"));
     assert_eq!(sent(""), sent("~"));

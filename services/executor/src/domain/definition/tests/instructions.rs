@@ -74,7 +74,7 @@ fn an_unknown_line_has_its_place() {
         .collect();
     assert_eq!(
         places,
-        [(Some(5), Some(8)), (Some(6), Some(1))],
+        [(Some(5), Some(10)), (Some(6), Some(3))],
         "{errors:?}"
     );
     // A text in quotes does not show its lines.
@@ -123,6 +123,7 @@ fn an_unknown_path_is_refused() {
         "Set contact.stage to $find.stage",
         "Log \"$5.00\"",
         "Log \"$$nope.x\"",
+        "Log \"$Budget is approved\"",
         "Call x with a $find.b and c $input.d",
     ] {
         let found = compile(line);

@@ -79,6 +79,10 @@ fn waits_until_a_date_or_a_weekday_are_read() {
 fn a_wait_has_1_to_90_business_days() {
     for (wait, said) in [
         ("0 business days", "A wait has 1 to 90 business days."),
+        (
+            "66 business days",
+            "66 business days of this calendar take more than 90 days",
+        ),
         ("91 business days", "A wait has 1 to 90 business days."),
         ("{ business_days: -1 }", "A wait has 1 to 90 business days."),
         (
