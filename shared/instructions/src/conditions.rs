@@ -2,11 +2,11 @@
 //!
 //! A condition is a list of tests, joined by `and` or by `or`. Words that could mean two things are refused.
 
+mod comparisons;
 mod condition;
 mod from_cel;
 mod paths;
 mod replies;
-mod tests_of_values;
 mod to_cel;
 mod to_words;
 
@@ -89,5 +89,5 @@ fn tests(input: &mut Input<'_>) -> Parsed<Condition> {
 }
 
 fn test(input: &mut Input<'_>) -> Parsed<Test> {
-    alt((replies::reply, tests_of_values::field)).parse_next(input)
+    alt((replies::reply, comparisons::field)).parse_next(input)
 }

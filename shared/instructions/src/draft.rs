@@ -30,7 +30,7 @@ pub(crate) enum Action {
 
 /// What follows the action in a line.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Extra {
+pub(crate) enum Modifier {
     Id(String),
     /// A duration, or the number 0 for no automatic end.
     Timeout(Value),
@@ -54,7 +54,7 @@ pub(crate) struct Draft {
     pub(crate) when: Option<String>,
     pub(crate) for_each: Option<String>,
     pub(crate) action: Action,
-    pub(crate) extras: Vec<Extra>,
+    pub(crate) modifiers: Vec<Modifier>,
 }
 
 /// An entry of an object with a text.
@@ -62,7 +62,7 @@ pub(crate) fn text_field(name: &str, text: String) -> (String, Value) {
     (name.to_owned(), Value::String(text))
 }
 
-impl Extra {
+impl Modifier {
     /// The words that an error calls it by. A line has each at most once.
     pub(crate) const fn label(&self) -> &'static str {
         match self {
@@ -97,46 +97,46 @@ impl Action {
     }
 
     /// Why such a step must not have this, if it must not.
-    pub(crate) fn refusal(&self, extra: &Extra) -> Option<String> {
+    pub(crate) fn refusal(&self, modifier: &Modifier) -> Option<String> {
         let is_ask = matches!(self, Self::Ask { .. });
         let is_handoff = matches!(self, Self::Handoff { .. });
         let is_tool = matches!(self, Self::Tool { .. });
         let effects = self.effects_of_timeout();
-        let is_allowed = match extra {
-            Extra::Id(_) => true,
-            Extra::OnError("handoff") => is_tool,
-            Extra::OnError(_) => !matches!(self, Self::Finish(_)),
-            Extra::Timeout(Value::Number(_)) => is_handoff,
-            Extra::Timeout(_) => !matches!(self, Self::Wait(_) | Self::Finish(_)),
-            Extra::Then(word) => effects.contains(word),
-            Extra::Priority(_) => is_ask || is_handoff,
-            Extra::WarmLead | Extra::Message(_) => is_handoff,
-            Extra::Options(_) | Extra::Default(_) => is_ask,
-            Extra::Attempts(_) | Extra::Approval(_) | Extra::Parallel(_) => is_tool,
+        let is_allowed = match modifier {
+            Modifier::Id(_) => true,
+            Modifier::OnError("handoff") => is_tool,
+            Modifier::OnError(_) => !matches!(self, Self::Finish(_)),
+            Modifier::Timeout(Value::Number(_)) => is_handoff,
+            Modifier::Timeout(_) => !matches!(self, Self::Wait(_) | Self::Finish(_)),
+            Modifier::Then(word) => effects.contains(word),
+            Modifier::Priority(_) => is_ask || is_handoff,
+            Modifier::WarmLead | Modifier::Message(_) => is_handoff,
+            Modifier::Options(_) | Modifier::Default(_) => is_ask,
+            Modifier::Attempts(_) | Modifier::Approval(_) | Modifier::Parallel(_) => is_tool,
         };
         let label = self.label();
-        let extra_label = extra.label();
-        let message = match extra {
-            Extra::Then(_) if !effects.is_empty() => {
+        let extra_label = modifier.label();
+        let message = match modifier {
+            Modifier::Then(_) if !effects.is_empty() => {
                 let effects = effects.join("`, `");
                 format!("The effect of the timeout of {label} must be one of `{effects}`")
             }
-            Extra::OnError("handoff") => {
+            Modifier::OnError("handoff") => {
                 "Only a call of a tool is handed off if it fails".to_owned()
             }
-            Extra::Timeout(Value::Number(_)) => "Only a handoff has `no timeout`".to_owned(),
-            Extra::Id(_)
-            | Extra::OnError(_)
-            | Extra::Timeout(_)
-            | Extra::Then(_)
-            | Extra::Priority(_)
-            | Extra::WarmLead
-            | Extra::Message(_)
-            | Extra::Options(_)
-            | Extra::Default(_)
-            | Extra::Attempts(_)
-            | Extra::Approval(_)
-            | Extra::Parallel(_) => {
+            Modifier::Timeout(Value::Number(_)) => "Only a handoff has `no timeout`".to_owned(),
+            Modifier::Id(_)
+            | Modifier::OnError(_)
+            | Modifier::Timeout(_)
+            | Modifier::Then(_)
+            | Modifier::Priority(_)
+            | Modifier::WarmLead
+            | Modifier::Message(_)
+            | Modifier::Options(_)
+            | Modifier::Default(_)
+            | Modifier::Attempts(_)
+            | Modifier::Approval(_)
+            | Modifier::Parallel(_) => {
                 format!("The step is {label}, which does not have {extra_label}")
             }
         };
@@ -161,28 +161,30 @@ impl Draft {
         let mut inner = Map::new();
         let mut tail = Map::new();
         let mut parallel = None;
-        for extra in self.extras {
-            match extra {
-                Extra::Id(id) => head.extend([text_field("id", id)]),
-                Extra::Timeout(value) if is_tool => tail.extend([("timeout".to_owned(), value)]),
-                Extra::Timeout(value) => inner.extend([("timeout".to_owned(), value)]),
-                Extra::Then(word) => inner.extend([text_field("on_timeout", word.to_owned())]),
-                Extra::Priority(word) => inner.extend([text_field("priority", word.to_owned())]),
-                Extra::WarmLead => inner.extend([("warm_lead".to_owned(), Value::Bool(true))]),
-                Extra::Message(text) => inner.extend([text_field("message", text)]),
-                Extra::Options(texts) => inner.extend([("options".to_owned(), Value::from(texts))]),
-                Extra::Default(text) => inner.extend([
+        for modifier in self.modifiers {
+            match modifier {
+                Modifier::Id(id) => head.extend([text_field("id", id)]),
+                Modifier::Timeout(value) if is_tool => tail.extend([("timeout".to_owned(), value)]),
+                Modifier::Timeout(value) => inner.extend([("timeout".to_owned(), value)]),
+                Modifier::Then(word) => inner.extend([text_field("on_timeout", word.to_owned())]),
+                Modifier::Priority(word) => inner.extend([text_field("priority", word.to_owned())]),
+                Modifier::WarmLead => inner.extend([("warm_lead".to_owned(), Value::Bool(true))]),
+                Modifier::Message(text) => inner.extend([text_field("message", text)]),
+                Modifier::Options(texts) => {
+                    inner.extend([("options".to_owned(), Value::from(texts))])
+                }
+                Modifier::Default(text) => inner.extend([
                     text_field("on_timeout", "default".to_owned()),
                     text_field("default", text),
                 ]),
-                Extra::Attempts(count) => {
+                Modifier::Attempts(count) => {
                     tail.extend([("retry".to_owned(), json!({ "attempts": count }))]);
                 }
-                Extra::OnError(word) => tail.extend([text_field("on_error", word.to_owned())]),
-                Extra::Approval(rule) => {
+                Modifier::OnError(word) => tail.extend([text_field("on_error", word.to_owned())]),
+                Modifier::Approval(rule) => {
                     tail.extend([("approval".to_owned(), Value::Object(rule))]);
                 }
-                Extra::Parallel(count) => {
+                Modifier::Parallel(count) => {
                     parallel = Some(("parallel".to_owned(), Value::from(count)));
                 }
             }

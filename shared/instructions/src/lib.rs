@@ -9,7 +9,7 @@
 //! | how a line is cut into words | `tokens` |
 //! | the order of the parts of a line | `sentence` |
 //! | the words of one kind of step | `waits`, `mails`, `people`, `calls`, `contacts`, `finishes` |
-//! | what follows a kind of step, such as a timeout | `extras` |
+//! | what follows a kind of step, such as a timeout | `modifiers` |
 //! | conditions | `conditions` |
 //! | the words for a step | `write_words` |
 
@@ -20,17 +20,17 @@ mod dates;
 mod diagnostics;
 mod draft;
 mod durations;
-mod extras;
 mod finishes;
-mod forms;
-mod hints;
+mod line_errors;
 mod line_parser;
 mod lines;
 mod mails;
+mod modifiers;
 mod options;
 mod people;
 mod quotes;
 mod recipients;
+mod samples;
 mod sentence;
 mod tokens;
 mod values;

@@ -11,16 +11,16 @@ use crate::calls::{call, for_each, refuse_unclear_run, run_agent};
 use crate::conditions::{condition, negate};
 use crate::contacts::{change_contact, create_task, log};
 use crate::diagnostics::InstructionError;
-use crate::draft::{Action, Draft, Extra};
-use crate::extras::{approval, read_extras};
+use crate::draft::{Action, Draft, Modifier};
 use crate::finishes::finish;
-use crate::hints;
+use crate::line_errors;
 use crate::line_parser::{
     END_OF_LINE, Input, Parsed, Progress, Question, choice, comma, mark, miss, phrase, refuse,
     refuse_at, tokens_left, with_need,
 };
 use crate::lines::Line;
 use crate::mails::mail;
+use crate::modifiers::{approval, read_modifiers};
 use crate::people::{ask, handoff};
 use crate::tokens::{Token, read_tokens};
 use crate::waits::{refuse_reply, wait};
@@ -57,7 +57,7 @@ pub(crate) fn read(
 ) -> Result<Map<String, Value>, InstructionError> {
     earlier.position += 1;
     let tokens = read_tokens(line.text());
-    hints::check_tokens(line, &tokens)?;
+    line_errors::check_tokens(line, &tokens)?;
     let progress = Progress {
         questions: Rc::clone(&earlier.questions),
         ..Progress::default()
@@ -108,22 +108,25 @@ fn sentence(input: &mut Input<'_>, condition_before: Option<&str>) -> Parsed<Sen
     let approval = opt((approval, comma)).parse_next(input)?;
     let start = tokens_left(input);
     let action = action(input)?;
-    let mut extras: Vec<Extra> = approval
+    let mut modifiers: Vec<Modifier> = approval
         .map(|(approval, ())| approval)
         .into_iter()
         .collect();
-    if let Some(message) = extras.first().and_then(|extra| action.refusal(extra)) {
+    if let Some(message) = modifiers
+        .first()
+        .and_then(|modifier| action.refusal(modifier))
+    {
         return refuse_at(input, start, message);
     }
     if for_each.is_some() && !matches!(action, Action::Tool { .. }) {
         let message = "This release has `for each` with calls of tools only";
         return refuse_at(input, start, message);
     }
-    read_extras(input, &action, &mut extras)?;
+    read_modifiers(input, &action, &mut modifiers)?;
     if for_each.is_none()
-        && extras
+        && modifiers
             .iter()
-            .any(|extra| matches!(extra, Extra::Parallel(_)))
+            .any(|modifier| matches!(modifier, Modifier::Parallel(_)))
     {
         let message = "Only a line with `For each …` has a number of items at a time";
         return refuse_at(input, start, message);
@@ -139,7 +142,7 @@ fn sentence(input: &mut Input<'_>, condition_before: Option<&str>) -> Parsed<Sen
         when,
         for_each,
         action,
-        extras,
+        modifiers,
     };
     Ok(Sentence { draft, condition })
 }
@@ -238,5 +241,5 @@ fn end(input: &mut Input<'_>) -> Parsed<()> {
 }
 
 fn error(line: &Line<'_>, tokens: &[Token<'_>], progress: &Progress) -> InstructionError {
-    hints::error(line, tokens, progress)
+    line_errors::error(line, tokens, progress)
 }

@@ -2,9 +2,9 @@ mod accepted_actions;
 mod accepted_conditions;
 mod accepted_people;
 mod accepted_waits;
+mod ambiguous_lines;
 mod errors;
 mod hostile;
-mod meaning;
 mod properties;
 mod refused;
 

@@ -55,7 +55,7 @@ fn hidden_characters_are_refused() {
 }
 
 #[test]
-fn the_nearest_forms_begin_with_a_similar_word() {
+fn the_nearest_samples_begin_with_a_similar_word() {
     for (line, nearest) in [
         ("Wait 5 dayz", "Wait 5 days"),
         ("Wiat 5 days", "Wait 5 days"),
@@ -79,9 +79,9 @@ fn the_nearest_forms_begin_with_a_similar_word() {
             "{line}"
         );
     }
-    for form in crate::forms::FORMS {
-        let text = format!("If no reply, finish\n{form}");
-        assert!(compile(&text).is_ok(), "{form}");
+    for sample in crate::samples::SAMPLES {
+        let text = format!("If no reply, finish\n{sample}");
+        assert!(compile(&text).is_ok(), "{sample}");
     }
 }
 

@@ -173,13 +173,13 @@ fn handoff() -> BoxedStrategy<Value> {
         "on_timeout",
         prop_oneof![Just("continue"), Just("escalate")],
     );
-    let extras = (
+    let modifiers = (
         field("timeout", timeout),
         effect,
         field("message", text()),
         field("warm_lead", Just(true)),
     );
-    (recipients(), extras).prop_map(|(to, (timeout, effect, message, warm))| {
+    (recipients(), modifiers).prop_map(|(to, (timeout, effect, message, warm))| {
         json!({ "handoff": object(&json!({ "to": to }), vec![timeout, effect, message, warm]) })
     }).boxed()
 }

@@ -1,12 +1,12 @@
 //! What may follow every action: a name, a timeout, a priority, an approval and so on.
 //!
-//! An extra that does not belong to the kind of the step is refused, not ignored.
+//! An modifier that does not belong to the kind of the step is refused, not ignored.
 
 use serde_json::{Map, Value};
 use winnow::Parser as _;
 use winnow::combinator::{alt, opt, preceded};
 
-use crate::draft::{Action, Extra, text_field};
+use crate::draft::{Action, Modifier, text_field};
 use crate::durations::{count, duration};
 use crate::line_parser::{
     Input, Parsed, choice, comma, is_same_word, miss, phrase, refuse_at, refused_phrase,
@@ -31,16 +31,16 @@ const PRIORITIES: &[(&str, &str)] = &[
     ("urgent", "urgent"),
 ];
 
-/// Reads all that follows an action, and adds it to `extras`.
-pub(crate) fn read_extras(
+/// Reads all that follows an action, and adds it to `modifiers`.
+pub(crate) fn read_modifiers(
     input: &mut Input<'_>,
     action: &Action,
-    extras: &mut Vec<Extra>,
+    modifiers: &mut Vec<Modifier>,
 ) -> Parsed<()> {
     loop {
         let start = tokens_left(input);
         let Some(found) = opt(preceded(opt(comma), |input: &mut Input<'_>| {
-            extra(input, action)
+            modifier(input, action)
         }))
         .parse_next(input)?
         else {
@@ -50,16 +50,17 @@ pub(crate) fn read_extras(
         if let Some(message) = action.refusal(&found) {
             return refuse_at(input, start, message);
         }
-        let follows_approval = matches!(extras.last(), Some(Extra::Approval(_)));
-        if follows_approval && matches!(found, Extra::Timeout(_)) && !says_timeout(input, start) {
+        let follows_approval = matches!(modifiers.last(), Some(Modifier::Approval(_)));
+        if follows_approval && matches!(found, Modifier::Timeout(_)) && !says_timeout(input, start)
+        {
             let message = "It is not clear whether this is the time to decide or that of the call; write `after approval by @role.manager within 2 days` or `timeout 30 seconds`";
             return refuse_at(input, start, message);
         }
-        if extras.iter().any(|other| other.label() == label) {
+        if modifiers.iter().any(|other| other.label() == label) {
             let message = format!("A line has {label} at most once");
             return refuse_at(input, start, message);
         }
-        extras.push(found);
+        modifiers.push(found);
     }
 }
 
@@ -71,17 +72,17 @@ fn says_timeout(input: &Input<'_>, start: usize) -> bool {
 }
 
 /// `after approval by @role.manager within 2 days`.
-pub(crate) fn approval(input: &mut Input<'_>) -> Parsed<Extra> {
+pub(crate) fn approval(input: &mut Input<'_>) -> Parsed<Modifier> {
     phrase(&["after approval", "after an approval", "after the approval"])(input)?;
     let from = opt(preceded(phrase(&["by", "of", "from"]), approvers)).parse_next(input)?;
     let within = opt(preceded(phrase(&["within"]), duration)).parse_next(input)?;
     let from = from.map(|from| ("from".to_owned(), from));
     let within = within.map(|time| text_field("decide_within", time));
     let rule: Map<String, Value> = from.into_iter().chain(within).collect();
-    Ok(Extra::Approval(rule))
+    Ok(Modifier::Approval(rule))
 }
 
-fn extra(input: &mut Input<'_>, action: &Action) -> Parsed<Extra> {
+fn modifier(input: &mut Input<'_>, action: &Action) -> Parsed<Modifier> {
     let then = choice(&[
         ("continue", "continue"),
         ("skip", "skip"),
@@ -100,18 +101,18 @@ fn extra(input: &mut Input<'_>, action: &Action) -> Parsed<Extra> {
     // A number of attempts or items begins as a timeout does, so it comes first.
     let limits = alt((refused_retry, attempts, parallel, timeout));
     let about_people = alt((
-        phrase(&["as warm lead", "as a warm lead"]).value(Extra::WarmLead),
-        then.map(Extra::Then),
-        priority.map(Extra::Priority),
-        preceded(message, text_value).map(Extra::Message),
-        options.map(Extra::Options),
+        phrase(&["as warm lead", "as a warm lead"]).value(Modifier::WarmLead),
+        then.map(Modifier::Then),
+        priority.map(Modifier::Priority),
+        preceded(message, text_value).map(Modifier::Message),
+        options.map(Modifier::Options),
         default,
     ));
     let id = |input: &mut Input<'_>| id(input, action);
     alt((limits, about_people, on_error, approval, id)).parse_next(input)
 }
 
-fn timeout(input: &mut Input<'_>) -> Parsed<Extra> {
+fn timeout(input: &mut Input<'_>) -> Parsed<Modifier> {
     let never = phrase(&[
         "no timeout",
         "without timeout",
@@ -132,7 +133,7 @@ fn timeout(input: &mut Input<'_>) -> Parsed<Extra> {
         never.value(Value::from(0)),
         preceded(before, duration).map(Value::String),
     ))
-    .map(Extra::Timeout)
+    .map(Modifier::Timeout)
     .parse_next(input)
 }
 
@@ -146,25 +147,25 @@ fn priority(input: &mut Input<'_>) -> Parsed<&'static str> {
 }
 
 /// `retry 3 times` could mean three attempts or four.
-fn refused_retry(input: &mut Input<'_>) -> Parsed<Extra> {
+fn refused_retry(input: &mut Input<'_>) -> Parsed<Modifier> {
     let start = tokens_left(input);
     refused_phrase(&["retry", "with retry", "retries", "and retry", "retried"])(input)?;
     let message = "It is not clear whether the first call counts; write `at most 3 attempts`";
     refuse_at(input, start, message)
 }
 
-fn attempts(input: &mut Input<'_>) -> Parsed<Extra> {
+fn attempts(input: &mut Input<'_>) -> Parsed<Modifier> {
     phrase(&["at most", "with at most"])(input)?;
     let count = bounded_count(input, "attempts")?;
     phrase(&["attempts", "attempt", "tries"])(input)?;
-    Ok(Extra::Attempts(count))
+    Ok(Modifier::Attempts(count))
 }
 
-fn parallel(input: &mut Input<'_>) -> Parsed<Extra> {
+fn parallel(input: &mut Input<'_>) -> Parsed<Modifier> {
     phrase(&["at most", "with at most"])(input)?;
     let count = bounded_count(input, "items")?;
     phrase(&["at a time", "at once", "at the same time", "in parallel"])(input)?;
-    Ok(Extra::Parallel(count))
+    Ok(Modifier::Parallel(count))
 }
 
 fn bounded_count(input: &mut Input<'_>, things: &str) -> Parsed<u64> {
@@ -181,7 +182,7 @@ fn bounded_count(input: &mut Input<'_>, things: &str) -> Parsed<u64> {
     miss(input, "a number from 1 to 100")
 }
 
-fn default(input: &mut Input<'_>) -> Parsed<Extra> {
+fn default(input: &mut Input<'_>) -> Parsed<Modifier> {
     phrase(&[
         "default",
         "with default",
@@ -191,11 +192,11 @@ fn default(input: &mut Input<'_>) -> Parsed<Extra> {
     ])(input)?;
     let bare = choice(&[("yes", "yes"), ("no", "no")]).map(str::to_owned);
     alt((text_value, bare))
-        .map(Extra::Default)
+        .map(Modifier::Default)
         .parse_next(input)
 }
 
-fn on_error(input: &mut Input<'_>) -> Parsed<Extra> {
+fn on_error(input: &mut Input<'_>) -> Parsed<Modifier> {
     phrase(&[
         "if it fails",
         "if this fails",
@@ -214,12 +215,12 @@ fn on_error(input: &mut Input<'_>) -> Parsed<Extra> {
         ("fail the run", "fail"),
     ]);
     preceded(opt(comma), effect)
-        .map(Extra::OnError)
+        .map(Modifier::OnError)
         .parse_next(input)
 }
 
 /// `as NAME` or `named NAME`. After a handoff, `as` is for `as warm lead`, so `as lead` must not be a name.
-fn id(input: &mut Input<'_>, action: &Action) -> Parsed<Extra> {
+fn id(input: &mut Input<'_>, action: &Action) -> Parsed<Modifier> {
     if matches!(action, Action::Handoff { .. }) {
         phrase(&["named"])(input)?;
     } else {
@@ -234,5 +235,5 @@ fn id(input: &mut Input<'_>, action: &Action) -> Parsed<Extra> {
             format!("A step must not be named `{id}`, because placeholders use this name"),
         );
     }
-    Ok(Extra::Id(id.to_owned()))
+    Ok(Modifier::Id(id.to_owned()))
 }

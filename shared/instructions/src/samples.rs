@@ -1,4 +1,4 @@
-//! Samples of all forms, and those that are nearest to a line.
+//! A sample of each form of a line, and those that are nearest to a line.
 
 /// Most samples of an error.
 const NEAREST_MAX: usize = 3;
@@ -10,7 +10,7 @@ const COMPARED_CHARS_MAX: usize = 40;
 const FIRST_WORD_TYPOS_MAX: usize = 1;
 
 /// One sample of each form. The first word counts most.
-pub(crate) const FORMS: [&str; 27] = [
+pub(crate) const SAMPLES: [&str; 27] = [
     "Wait 5 days",
     "Wait until 2026-12-24 09:00 in Europe/Berlin",
     "Wait until Monday at 9:00 in Europe/Berlin",
@@ -41,24 +41,23 @@ pub(crate) const FORMS: [&str; 27] = [
 ];
 
 /// The samples nearest to a line, the nearest first.
-pub(crate) fn nearest_forms(line: &str) -> Vec<String> {
+pub(crate) fn nearest_samples(line: &str) -> Vec<String> {
     let line = compared(line);
     let first = first_word(&line).to_owned();
-    let mut ranked: Vec<(usize, usize, &str)> = FORMS
+    let mut ranked: Vec<(usize, usize, &str)> = SAMPLES
         .into_iter()
-        .map(|form| {
-            let sample = compared(form);
-            let of_word = strsim::osa_distance(first_word(&sample), &first);
-            let shared = line.chars().count();
-            let begun: String = sample.chars().take(shared).collect();
-            (of_word, strsim::osa_distance(&begun, &line), form)
+        .map(|sample| {
+            let lower = compared(sample);
+            let of_word = strsim::osa_distance(first_word(&lower), &first);
+            let begun: String = lower.chars().take(line.chars().count()).collect();
+            (of_word, strsim::osa_distance(&begun, &line), sample)
         })
         .collect();
     ranked.sort_unstable();
     let least = ranked.first().map_or(0, |(of_word, _, _)| *of_word);
     let is_near = |ranked: &(usize, usize, &str)| ranked.0 <= least.max(FIRST_WORD_TYPOS_MAX);
     let best = ranked.into_iter().filter(is_near).take(NEAREST_MAX);
-    best.map(|(_, _, form)| form.to_owned()).collect()
+    best.map(|(_, _, sample)| sample.to_owned()).collect()
 }
 
 fn compared(line: &str) -> String {

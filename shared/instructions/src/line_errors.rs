@@ -1,9 +1,9 @@
 //! Why a line was not understood: the furthest place, what was expected there, and what to write instead.
 
 use crate::diagnostics::InstructionError;
-use crate::forms::nearest_forms;
 use crate::line_parser::{END_OF_LINE, Furthest, Progress};
 use crate::lines::Line;
+use crate::samples::nearest_samples;
 use crate::tokens::{Token, TokenKind};
 
 /// Most characters of a line that a message repeats.
@@ -77,7 +77,7 @@ pub(crate) fn error(
     progress: &Progress,
 ) -> InstructionError {
     let text = line.text();
-    let nearest = nearest_forms(text);
+    let nearest = nearest_samples(text);
     if let Some(refusal) = &progress.refusal {
         let at = place(text, tokens, refusal.tokens_left);
         return line.error(line.start + at, format!("{}.", refusal.message), nearest);
