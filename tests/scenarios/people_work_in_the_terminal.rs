@@ -67,6 +67,9 @@ async fn a_question_is_asked_and_answered_in_terminals() {
     for words in [&id, "Which region?", "eu | us", "owners"] {
         assert!(inbox.contains(words), "{words}: {inbox}");
     }
+    let (code, shown) = run_command(&world, &["request", "show", &id[..16]]).await;
+    assert_eq!(code, Some(0), "a prefix is enough: {shown}");
+    assert!(shown.contains(&id), "{shown}");
     let (code, refused) = run_command(&world, &["respond", &id, "mars"]).await;
     assert_eq!(code, Some(4), "{refused}");
     let (code, said) = run_command(&world, &["respond", &id, "eu"]).await;

@@ -162,10 +162,16 @@ fn decodes<S: Service>(service: &S) {
 
 #[test]
 fn agents() {
-    let mut texts: Vec<_> = ["concierge", "echo", "outreach", "refund"]
-        .iter()
-        .map(|name| file(&format!("examples/{name}.yaml")))
-        .collect();
+    let mut texts: Vec<_> = [
+        "concierge",
+        "echo",
+        "outreach",
+        "outreach-in-words",
+        "refund",
+    ]
+    .iter()
+    .map(|name| file(&format!("examples/{name}.yaml")))
+    .collect();
     texts.push(json!({ "agent": "a", "steps": [{ "wait": "5 days" }] }).to_string());
     try_texts("agents", &texts, |text| drop(Plan::compile(text)));
 }

@@ -81,18 +81,13 @@ fn due(input: &mut Input<'_>) -> Parsed<String> {
     let after = preceded(phrase(&["due in", "due within"]), duration);
     let date = preceded(
         phrase(&["due", "due on", "due by"]),
+        // A task takes a date or an instant, and no local time.
         moment
-            .map(|moment| moment.text)
-            .verify(|text: &String| is_whole_instant(text)),
+            .verify(|moment| moment.has_offset || !moment.text.contains('T'))
+            .map(|moment| moment.text),
     );
     let given = preceded(phrase(&["due", "due on", "due in"]), placeholder);
     alt((after, date, given)).parse_next(input)
-}
-
-/// A date, or a time with an offset: a task takes no local time.
-fn is_whole_instant(text: &str) -> bool {
-    let time = text.split_once('T').map(|(_, time)| time);
-    time.is_none_or(|time| time.contains(['Z', '+', '-']))
 }
 
 /// `set contact.stage to "won"`.

@@ -1,5 +1,6 @@
 //! Dates, times of a day, weekdays and names of time zones.
 
+use chrono::{DateTime, NaiveDate, NaiveDateTime};
 use winnow::Parser as _;
 use winnow::combinator::{alt, opt, preceded};
 use winnow::stream::Stream as _;
@@ -38,7 +39,7 @@ pub(crate) fn moment(input: &mut Input<'_>) -> Parsed<Moment> {
         is_like_date.then_some(word)
     })?;
     let (date, rest) = word.split_at(10);
-    if !is_date(date) {
+    if NaiveDate::parse_from_str(date, "%Y-%m-%d").is_err() {
         let message = "This day is not in the calendar; write a date such as `2026-12-24`";
         return refuse_at(input, start, message);
     }
@@ -50,10 +51,15 @@ pub(crate) fn moment(input: &mut Input<'_>) -> Parsed<Moment> {
             has_offset: false,
         });
     }
-    let Some(has_offset) = read_clock(rest) else {
+    let has_offset = DateTime::parse_from_rfc3339(word).is_ok();
+    let mut forms = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"].into_iter();
+    // The pattern also reads an hour of one digit, which ISO 8601 does not have.
+    let is_local = matches!(word.len(), 16 | 19)
+        && forms.any(|form| NaiveDateTime::parse_from_str(word, form).is_ok());
+    if !has_offset && !is_local {
         let message = "Write a time as `2026-12-24T09:00`, or as an instant `2026-12-24T09:00:00Z`";
         return refuse_at(input, start, message);
-    };
+    }
     Ok(Moment {
         text: word.to_owned(),
         has_offset,
@@ -166,43 +172,4 @@ fn is_shaped_as_date(text: &str) -> bool {
         _ => byte.is_ascii_digit(),
     };
     text.bytes().enumerate().all(is_expected)
-}
-
-fn is_date(text: &str) -> bool {
-    let mut parts = text
-        .splitn(3, '-')
-        .map(|part| part.parse::<u32>().unwrap_or(0));
-    let (year, month, day) = (parts.next(), parts.next(), parts.next());
-    let year = year.unwrap_or(0);
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days = match month.unwrap_or(0) {
-        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
-        4 | 6 | 9 | 11 => 30,
-        2 if is_leap => 29,
-        2 => 28,
-        _ => 0,
-    };
-    (1..=days).contains(&day.unwrap_or(0))
-}
-
-/// What follows a date: `T09:00`, `T09:00:00`, `T09:00:00Z` or `T09:00:00+02:00`. Gives whether it has an offset.
-fn read_clock(rest: &str) -> Option<bool> {
-    let clock = rest.strip_prefix('T')?;
-    let end = clock.find(['Z', '+', '-']).unwrap_or(clock.len());
-    let (time, offset) = clock.split_at(end);
-    let is_pair = |part: &str, limit: u32| part.len() == 2 && number_below(part, limit).is_some();
-    let parts: Vec<&str> = time.split(':').collect();
-    let has_seconds = match parts.as_slice() {
-        [hour, minute] => is_pair(hour, 24) && is_pair(minute, 60) && offset.is_empty(),
-        [hour, minute, second] => is_pair(hour, 24) && is_pair(minute, 60) && is_pair(second, 60),
-        _ => false,
-    };
-    let is_offset = match offset
-        .strip_prefix(['+', '-'])
-        .and_then(|it| it.split_once(':'))
-    {
-        Some((hour, minute)) => is_pair(hour, 24) && is_pair(minute, 60),
-        None => matches!(offset, "" | "Z"),
-    };
-    (has_seconds && is_offset).then_some(!offset.is_empty())
 }

@@ -171,7 +171,7 @@ impl Draft {
                 Modifier::WarmLead => inner.extend([("warm_lead".to_owned(), Value::Bool(true))]),
                 Modifier::Message(text) => inner.extend([text_field("message", text)]),
                 Modifier::Options(texts) => {
-                    inner.extend([("options".to_owned(), Value::from(texts))])
+                    inner.extend([("options".to_owned(), Value::from(texts))]);
                 }
                 Modifier::Default(text) => inner.extend([
                     text_field("on_timeout", "default".to_owned()),

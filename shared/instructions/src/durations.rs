@@ -1,53 +1,52 @@
 //! Lengths of time and small numbers in words: `5 days`, `1d12h`, `two hours`.
 
+use std::time::Duration;
+
+use holdpoint_contracts::duration::{self, MAX_WAIT};
 use winnow::Parser as _;
 use winnow::combinator::{alt, opt, preceded, repeat};
 use winnow::stream::Stream as _;
 
 use crate::line_parser::{Input, Parsed, is_same_word, phrase, refuse_at, take_word, tokens_left};
 
-/// The longest wait, inclusive: 90 days, in milliseconds.
-const WAIT_MS_MAX: u128 = 7_776_000_000;
+/// The shortest wait.
+const MIN_WAIT: Duration = Duration::from_secs(1);
 
-/// The shortest wait, in milliseconds.
-const WAIT_MS_MIN: u128 = 1_000;
-
-/// Most digits of a number, so that its milliseconds are exact in 128 bits.
+/// Most digits of a count. A larger number is not a number of things.
 const DIGITS_MAX: usize = 12;
 
 const DURATION: &str = "a duration such as `5 days` or `1d12h`";
 
-/// A unit with its milliseconds and its spellings. The first two are one and several.
+/// A unit with its long name.
 struct Unit {
-    ms: u128,
-    spellings: &'static [&'static str],
+    length: Duration,
+    name: &'static str,
 }
 
-/// From long to short, as the parts of a duration are written.
 const UNITS: [Unit; 6] = [
     Unit {
-        ms: 604_800_000,
-        spellings: &["week", "weeks", "w"],
+        length: Duration::from_hours(7 * 24),
+        name: "week",
     },
     Unit {
-        ms: 86_400_000,
-        spellings: &["day", "days", "d"],
+        length: Duration::from_hours(24),
+        name: "day",
     },
     Unit {
-        ms: 3_600_000,
-        spellings: &["hour", "hours", "h", "hr", "hrs"],
+        length: Duration::from_hours(1),
+        name: "hour",
     },
     Unit {
-        ms: 60_000,
-        spellings: &["minute", "minutes", "m", "min", "mins"],
+        length: Duration::from_mins(1),
+        name: "minute",
     },
     Unit {
-        ms: 1_000,
-        spellings: &["second", "seconds", "s", "sec", "secs"],
+        length: Duration::from_secs(1),
+        name: "second",
     },
     Unit {
-        ms: 1,
-        spellings: &["millisecond", "milliseconds", "ms"],
+        length: Duration::from_millis(1),
+        name: "millisecond",
     },
 ];
 
@@ -72,7 +71,6 @@ const NUMBERS: [(&str, u64); 14] = [
 struct Part {
     number: String,
     unit: &'static Unit,
-    ms: u128,
 }
 
 /// Reads a duration from 1 second to 90 days, and gives it in long words: `1 day 12 hours`.
@@ -83,20 +81,21 @@ pub(crate) fn duration(input: &mut Input<'_>) -> Parsed<String> {
         repeat(0.., preceded(opt(phrase(&["and"])), part_group)).parse_next(input)?;
     parts.extend(more.into_iter().flatten());
     let is_descending = parts.windows(2).all(|pair| match pair {
-        [before, after] => before.unit.ms > after.unit.ms,
+        [before, after] => before.unit.length > after.unit.length,
         _ => true,
     });
     if !is_descending {
         let message = "Write the parts of a duration from long to short, such as `1 day 12 hours`";
         return refuse_at(input, start, message);
     }
-    let ms: u128 = parts.iter().map(|part| part.ms).sum();
-    if !(WAIT_MS_MIN..=WAIT_MS_MAX).contains(&ms) {
-        let message = "A duration has from 1 second to 90 days";
-        return refuse_at(input, start, message);
-    }
     let words: Vec<String> = parts.iter().map(Part::words).collect();
-    Ok(words.join(" "))
+    let words = words.join(" ");
+    let is_allowed = |length: &Duration| (MIN_WAIT..=MAX_WAIT).contains(length);
+    if duration::parse(&words).is_ok_and(|length| is_allowed(&length)) {
+        return Ok(words);
+    }
+    let message = "A duration has from 1 second to 90 days";
+    refuse_at(input, start, message)
 }
 
 /// A whole number: digits, or a word from `one` to `twelve`.
@@ -157,34 +156,18 @@ fn split_number(word: &str) -> (&str, &str) {
 
 impl Part {
     fn read(number: &str, unit: &str) -> Option<Self> {
-        let spells = |known: &&Unit| known.spellings.iter().any(|name| is_same_word(unit, name));
-        let unit = UNITS.iter().find(spells)?;
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-        let is_number =
-            |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-        let is_short = whole.len() + fraction.len() <= DIGITS_MAX;
-        if !is_short || !is_number(whole) || !is_number(fraction) {
-            return None;
-        }
-        let scale = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-        let scaled = whole.parse::<u128>().ok()? * scale + fraction.parse::<u128>().ok()?;
-        let scaled_ms = scaled.checked_mul(unit.ms)?;
-        // A fraction of a millisecond cannot be waited.
-        if scaled_ms % scale != 0 {
-            return None;
-        }
-        Some(Self {
+        // The names of units are those of every duration.
+        let length = duration::parse(&format!("1{unit}")).ok()?;
+        let unit = UNITS.iter().find(|known| known.length == length)?;
+        let part = Self {
             number: number.to_owned(),
             unit,
-            ms: scaled_ms / scale,
-        })
+        };
+        duration::parse(&part.words()).ok().map(|_length| part)
     }
 
     fn words(&self) -> String {
-        let [one, several, ..] = self.unit.spellings else {
-            return String::new();
-        };
-        let name = if self.number == "1" { one } else { several };
-        format!("{} {name}", self.number)
+        let plural = if self.number == "1" { "" } else { "s" };
+        format!("{} {}{plural}", self.number, self.unit.name)
     }
 }

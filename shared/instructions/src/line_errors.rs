@@ -12,7 +12,7 @@ const SHOWN_CHARS_MAX: usize = 60;
 /// Most needs in a message.
 const NEEDS_MAX: usize = 4;
 
-/// Words of sentences that are likely and not supported, with what to write instead.
+/// Words of sentences that are likely and not supported, one after the other, with what to write instead.
 const HINTS: [(&[&str], &str); 8] = [
     (
         &["repeat"],
@@ -43,7 +43,7 @@ const HINTS: [(&[&str], &str); 8] = [
         "A condition must be true or false, such as `contact replied`.",
     ),
     (
-        &["reply", "not", "positive"],
+        &["not", "positive"],
         "Write `contact did not reply positively`, which includes no reply.",
     ),
 ];
@@ -74,7 +74,7 @@ pub(crate) fn check_tokens(line: &Line<'_>, tokens: &[Token<'_>]) -> Result<(), 
 pub(crate) fn error(
     line: &Line<'_>,
     tokens: &[Token<'_>],
-    progress: &Progress,
+    progress: &Progress<'_>,
 ) -> InstructionError {
     let text = line.text();
     let nearest = nearest_samples(text);
@@ -134,11 +134,11 @@ fn needs(furthest: &Furthest) -> String {
     format!("{} or {last}", all.join(", "))
 }
 
-/// All hints whose words are in the line.
+/// All hints whose words follow each other in the line.
 fn hints(tokens: &[Token<'_>]) -> String {
     let words: Vec<String> = tokens.iter().filter_map(lower_word).collect();
-    let has = |wanted: &&str| words.iter().any(|word| word == wanted);
-    let found = HINTS.iter().filter(|(wanted, _)| wanted.iter().all(&has));
+    let is_in_line = |wanted: &[&str]| words.windows(wanted.len()).any(|some| some == wanted);
+    let found = HINTS.iter().filter(|(wanted, _)| is_in_line(wanted));
     found.map(|(_, hint)| format!(" {hint}")).collect()
 }
 

@@ -3,8 +3,6 @@
 //! Every parser that does not find what it needs records the place and the need. The furthest place is the error that
 //! is shown if the line is not understood.
 
-use std::rc::Rc;
-
 use winnow::ModalResult;
 use winnow::Parser;
 use winnow::combinator::opt;
@@ -22,16 +20,16 @@ pub(crate) const END_OF_LINE: &str = "the end of the line";
 pub(crate) type Parsed<O> = ModalResult<O, EmptyError>;
 
 /// The tokens that are left, and what has been learned about the line.
-pub(crate) type Input<'t> = Stateful<TokenSlice<'t, Token<'t>>, Progress>;
+pub(crate) type Input<'t> = Stateful<TokenSlice<'t, Token<'t>>, Progress<'t>>;
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Progress {
+pub(crate) struct Progress<'t> {
     /// The furthest place at which something was missing, and what.
     pub(crate) furthest: Option<Furthest>,
     /// Why a line that was understood is refused, and how many tokens were left.
     pub(crate) refusal: Option<Refusal>,
     /// The questions of earlier lines, in their order.
-    pub(crate) questions: Rc<Vec<Question>>,
+    pub(crate) questions: &'t [Question],
 }
 
 /// A question of an earlier line.

@@ -9,8 +9,7 @@ use winnow::combinator::{alt, opt, preceded};
 use crate::draft::{Action, Modifier, text_field};
 use crate::durations::{count, duration};
 use crate::line_parser::{
-    Input, Parsed, choice, comma, is_same_word, miss, phrase, refuse_at, refused_phrase,
-    tokens_left,
+    Input, Parsed, choice, comma, is_same_word, phrase, refuse_at, refused_phrase, tokens_left,
 };
 use crate::options::options;
 use crate::recipients::approvers;
@@ -156,30 +155,26 @@ fn refused_retry(input: &mut Input<'_>) -> Parsed<Modifier> {
 
 fn attempts(input: &mut Input<'_>) -> Parsed<Modifier> {
     phrase(&["at most", "with at most"])(input)?;
-    let count = bounded_count(input, "attempts")?;
+    let start = tokens_left(input);
+    let count = count(input)?;
     phrase(&["attempts", "attempt", "tries"])(input)?;
-    Ok(Modifier::Attempts(count))
+    check_count(input, start, count, "attempts").map(Modifier::Attempts)
 }
 
 fn parallel(input: &mut Input<'_>) -> Parsed<Modifier> {
     phrase(&["at most", "with at most"])(input)?;
-    let count = bounded_count(input, "items")?;
-    phrase(&["at a time", "at once", "at the same time", "in parallel"])(input)?;
-    Ok(Modifier::Parallel(count))
-}
-
-fn bounded_count(input: &mut Input<'_>, things: &str) -> Parsed<u64> {
     let start = tokens_left(input);
     let count = count(input)?;
+    phrase(&["at a time", "at once", "at the same time", "in parallel"])(input)?;
+    check_count(input, start, count, "items").map(Modifier::Parallel)
+}
+
+fn check_count(input: &mut Input<'_>, start: usize, count: u64, things: &str) -> Parsed<u64> {
     if (1..=COUNT_MAX).contains(&count) {
         return Ok(count);
     }
     let message = format!("The number of {things} is from 1 to {COUNT_MAX}");
-    // `at most 120 seconds` is a timeout, so the number alone is not an error.
-    if tokens_left(input) == start {
-        return refuse_at(input, start, message);
-    }
-    miss(input, "a number from 1 to 100")
+    refuse_at(input, start, message)
 }
 
 fn default(input: &mut Input<'_>) -> Parsed<Modifier> {

@@ -2,18 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use holdpoint_holds::limits::{OPTION_CHARS_MAX, OPTIONS};
 use winnow::Parser as _;
 use winnow::combinator::{alt, opt, preceded, repeat};
 
 use crate::line_parser::{
     Input, Parsed, comma, mark, phrase, quoted_text, refuse_at, take_word, tokens_left,
 };
-
-/// Most options of a question.
-const OPTIONS_MAX: usize = 100;
-
-/// Longest option, in characters.
-const OPTION_CHARS_MAX: usize = 200;
 
 /// Reads options in quotes, or two words with `or`.
 pub(crate) fn options(input: &mut Input<'_>) -> Parsed<Vec<String>> {
@@ -29,13 +24,15 @@ pub(crate) fn options(input: &mut Input<'_>) -> Parsed<Vec<String>> {
     let options = alt((quoted_options, two_words)).parse_next(input)?;
     let is_valid =
         |text: &String| !text.trim().is_empty() && text.chars().count() <= OPTION_CHARS_MAX;
-    let has_count = (2..=OPTIONS_MAX).contains(&options.len());
+    let has_count = OPTIONS.contains(&options.len());
     let is_distinct = options.iter().collect::<BTreeSet<_>>().len() == options.len();
     if has_count && is_distinct && options.iter().all(is_valid) {
         return Ok(options);
     }
     let message = format!(
-        "A question has from 2 to {OPTIONS_MAX} different options of at most {OPTION_CHARS_MAX} characters, such as `with options \"yes\", \"no\"`"
+        "A question has from {} to {} different options of at most {OPTION_CHARS_MAX} characters, such as `with options \"yes\", \"no\"`",
+        OPTIONS.start(),
+        OPTIONS.end()
     );
     refuse_at(input, start, message)
 }

@@ -1,5 +1,7 @@
 //! Recipients of questions, handoffs and approvals: `@user.nina`, `@role.sales`, or a placeholder.
 
+use holdpoint_holds::Recipient;
+use holdpoint_holds::limits::RECIPIENTS_MAX;
 use serde_json::Value;
 use winnow::Parser as _;
 use winnow::combinator::{alt, separated};
@@ -8,10 +10,6 @@ use crate::line_parser::{
     Input, Parsed, comma, is_same_word, phrase, refuse_at, take_token, take_word, tokens_left,
 };
 use crate::tokens::TokenKind;
-use crate::values::is_name;
-
-/// Most recipients of a step.
-const RECIPIENTS_MAX: usize = 50;
 
 const RECIPIENT: &str = "a recipient such as `@user.nina` or `@role.sales`";
 
@@ -45,7 +43,7 @@ pub(crate) fn approvers(input: &mut Input<'_>) -> Parsed<Value> {
 /// One recipient.
 pub(crate) fn recipient(input: &mut Input<'_>) -> Parsed<String> {
     take_token(input, RECIPIENT, |kind| match kind {
-        TokenKind::Word(word) => is_recipient(word).then(|| (*word).to_owned()),
+        TokenKind::Word(word) => Recipient::is_valid(word).then(|| (*word).to_owned()),
         TokenKind::Path(text) | TokenKind::Expression(text) => Some((*text).to_owned()),
         TokenKind::Text(_) | TokenKind::Punctuation(_) | TokenKind::Unclosed(_) => None,
     })
@@ -78,11 +76,4 @@ pub(crate) fn is_address(text: &str) -> bool {
         let is_host = host.contains('.') && !host.contains('@') && !host.starts_with('.');
         !user.is_empty() && is_host && !text.contains(char::is_whitespace)
     })
-}
-
-fn is_recipient(word: &str) -> bool {
-    let name = word
-        .strip_prefix("@user.")
-        .or_else(|| word.strip_prefix("@role."));
-    name.is_some_and(is_name)
 }

@@ -1,7 +1,5 @@
 //! One line as one sentence: a condition, an action, and what follows the action.
 
-use std::rc::Rc;
-
 use serde_json::{Map, Value};
 use winnow::Parser as _;
 use winnow::combinator::{alt, opt, preceded};
@@ -22,7 +20,7 @@ use crate::lines::Line;
 use crate::mails::mail;
 use crate::modifiers::{approval, read_modifiers};
 use crate::people::{ask, handoff};
-use crate::tokens::{Token, read_tokens};
+use crate::tokens::read_tokens;
 use crate::waits::{refuse_reply, wait};
 
 /// Words between two steps, which belong in two lines.
@@ -33,7 +31,7 @@ const STEP_JOINTS: &[&str] = &["and", "then", "and then"];
 pub(crate) struct EarlierLines {
     /// Number of lines with words so far. It is the position of the last step.
     pub(crate) position: usize,
-    questions: Rc<Vec<Question>>,
+    questions: Vec<Question>,
     /// Condition of the line before, if `Otherwise` may follow.
     condition: Option<String>,
 }
@@ -59,7 +57,7 @@ pub(crate) fn read(
     let tokens = read_tokens(line.text());
     line_errors::check_tokens(line, &tokens)?;
     let progress = Progress {
-        questions: Rc::clone(&earlier.questions),
+        questions: &earlier.questions,
         ..Progress::default()
     };
     let mut input = Stateful {
@@ -68,14 +66,15 @@ pub(crate) fn read(
     };
     let position = format!("step-{:02}", earlier.position);
     let Ok(sentence) = sentence(&mut input, earlier.condition.as_deref()) else {
+        let error = line_errors::error(line, &tokens, &input.state);
         // The next line may refer to this one, and must not be an error for that.
         earlier.condition = Some("true".to_owned());
-        Rc::make_mut(&mut earlier.questions).push(Question {
+        earlier.questions.push(Question {
             step: position,
             options: Vec::new(),
             is_conditional: false,
         });
-        return Err(error(line, &tokens, &input.state));
+        return Err(error);
     };
     let fields = sentence.draft.into_fields();
     earlier.condition = sentence.condition;
@@ -83,7 +82,7 @@ pub(crate) fn read(
         let id = fields.get("id").and_then(Value::as_str);
         let options = ask.get("options").and_then(Value::as_array);
         let options = options.into_iter().flatten().filter_map(Value::as_str);
-        Rc::make_mut(&mut earlier.questions).push(Question {
+        earlier.questions.push(Question {
             step: id.map_or(position, str::to_owned),
             options: options.map(str::to_owned).collect(),
             is_conditional: fields.contains_key("when"),
@@ -238,8 +237,4 @@ fn end(input: &mut Input<'_>) -> Parsed<()> {
         return refuse_at(input, start, message);
     }
     miss(input, END_OF_LINE)
-}
-
-fn error(line: &Line<'_>, tokens: &[Token<'_>], progress: &Progress) -> InstructionError {
-    line_errors::error(line, tokens, progress)
 }

@@ -1,5 +1,6 @@
 //! Values of arguments: quoted texts, numbers, placeholders and inline JSON.
 
+use holdpoint_ids::ToolName;
 use serde_json::{Map, Number, Value};
 use winnow::Parser as _;
 use winnow::combinator::{opt, separated};
@@ -12,9 +13,6 @@ use crate::tokens::{TokenKind, read_tokens};
 
 /// Deepest nesting of inline JSON.
 const DEPTH_MAX: usize = 16;
-
-/// Longest name of a step, tool, agent, user, role or signal, in characters.
-const NAME_CHARS_MAX: usize = 100;
 
 const VALUE: &str = "a value: a text in quotes, a number, `true`, `false`, `null` or a placeholder such as `$input.x`";
 
@@ -95,11 +93,9 @@ pub(crate) fn name<'t>(need: &'static str) -> impl FnMut(&mut Input<'t>) -> Pars
     move |input| take_word(input, need, |word| is_name(word).then_some(word))
 }
 
-/// Whether a text has the form of a name.
+/// Whether a text has the form of a name, which is that of every name.
 pub(crate) fn is_name(text: &str) -> bool {
-    let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    begins && text.len() <= NAME_CHARS_MAX && text.chars().all(is_part)
+    text.parse::<ToolName>().is_ok()
 }
 
 /// The words of a value. A placeholder is written without quotes.

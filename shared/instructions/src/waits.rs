@@ -1,5 +1,6 @@
 //! Words of waits (S0-AC1): for a time, until a date or weekday, for business days, and for a signal.
 
+use holdpoint_calendar::BUSINESS_DAYS_MAX;
 use serde_json::{Map, Value};
 use winnow::Parser as _;
 use winnow::combinator::{alt, opt, preceded};
@@ -11,9 +12,6 @@ use crate::line_parser::{
     Input, Parsed, phrase, quoted_if, refuse, refuse_at, refused_phrase, tokens_left,
 };
 use crate::values::{is_name, name, placeholder};
-
-/// Most business days of a wait; they are at most 90 days.
-const BUSINESS_DAYS_MAX: u64 = 90;
 
 /// Reads a line that begins with `wait`, `pause` or `sleep`.
 pub(crate) fn wait(input: &mut Input<'_>) -> Parsed<Action> {
@@ -144,7 +142,7 @@ fn business_days(input: &mut Input<'_>) -> Parsed<Value> {
         "workday",
         "workdays",
     ])(input)?;
-    if !(1..=BUSINESS_DAYS_MAX).contains(&days) {
+    if !(1..=u64::from(BUSINESS_DAYS_MAX)).contains(&days) {
         let message = format!("A wait has from 1 to {BUSINESS_DAYS_MAX} business days");
         return refuse_at(input, start, message);
     }

@@ -23,10 +23,7 @@ impl ClientCommand for AgentCommand {
                 file,
                 strict,
                 words,
-            } => {
-                let layout = StepsLayout::chosen(words);
-                plan(session, &file, strict, layout).await
-            }
+            } => plan(session, &file, strict, words).await,
             Self::List(page) => {
                 let heading = ["AGENT", "VERSION", "STATUS", "UPDATED", "DESCRIPTION"];
                 let query = page_query(&page);
@@ -38,7 +35,7 @@ impl ClientCommand for AgentCommand {
             }
             Self::Show { agent, words } => {
                 let body = session.client.get(&path(&agent.name)?, &[]).await?;
-                session.show(&body, |agent| agent_text(agent, StepsLayout::chosen(words)))
+                session.show(&body, |agent| agent_text(agent, words))
             }
             Self::Stats(agent) => {
                 let path = format!("{}/stats", path(&agent.name)?);
@@ -127,33 +124,9 @@ fn print_applied(session: &Session, applied: &Body<AgentView>) -> anyhow::Result
     })
 }
 
-/// How the steps of an agent are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StepsLayout {
-    Table,
-    Instructions,
-}
-
-impl StepsLayout {
-    const fn chosen(words: bool) -> Self {
-        if words {
-            Self::Instructions
-        } else {
-            Self::Table
-        }
-    }
-
-    fn print(self, steps: &[PlannedStepView]) -> String {
-        match self {
-            Self::Table => steps_table(steps),
-            Self::Instructions => instructions(steps),
-        }
-    }
-}
-
-fn agent_text(agent: &AgentView, layout: StepsLayout) -> String {
-    if layout == StepsLayout::Instructions {
-        return layout.print(&agent.steps);
+fn agent_text(agent: &AgentView, words: bool) -> String {
+    if words {
+        return instructions(&agent.steps);
     }
     let mut text = format!(
         "agent        {} (version {})\nstatus       {}\nupdated      {}\n",
@@ -165,23 +138,26 @@ fn agent_text(agent: &AgentView, layout: StepsLayout) -> String {
     if let Some(description) = &agent.description {
         text.push_str(&format!("description  {}\n", one_line(description)));
     }
-    format!("{text}\n{}", layout.print(&agent.steps))
+    format!("{text}\n{}", steps_table(&agent.steps))
 }
 
 async fn plan(
     session: &Session,
     file: &Path,
     strict: bool,
-    layout: StepsLayout,
+    words: bool,
 ) -> anyhow::Result<ExitKind> {
     let text = read_text(file)?;
     let body: Body<PlannedAgent> = session.client.post_agent("agents/plan", &text).await?;
     session.show(&body, |planned| {
-        let steps = layout.print(&planned.steps);
-        match layout {
-            StepsLayout::Table => format!("agent  {}\n\n{steps}", planned.agent),
-            StepsLayout::Instructions => steps,
+        if words {
+            return instructions(&planned.steps);
         }
+        format!(
+            "agent  {}\n\n{}",
+            planned.agent,
+            steps_table(&planned.steps)
+        )
     })?;
     let warnings = &body.value.warnings;
     note_warnings(warnings);

@@ -118,7 +118,7 @@ fn any_value(input: &mut Input<'_>, path: &Path) -> Parsed<Value> {
     let Some(options) = options_of(input, path).filter(|_| !found.is_null()) else {
         return Ok(found);
     };
-    match option_of_answer(&options, &found) {
+    match option_of_answer(options, &found) {
         Some(option) => Ok(Value::String(option)),
         None => {
             let options: Vec<String> = options.iter().map(|it| quote(it)).collect();
@@ -130,11 +130,11 @@ fn any_value(input: &mut Input<'_>, path: &Path) -> Parsed<Value> {
 }
 
 /// The options of the question whose answer this is. `None`: it is another value, or the question takes any text.
-fn options_of(input: &Input<'_>, path: &Path) -> Option<Vec<String>> {
+fn options_of<'t>(input: &Input<'t>, path: &Path) -> Option<&'t [String]> {
     let step = path.text().strip_prefix('$')?.strip_suffix(".answer")?;
     let mut questions = input.state.questions.iter();
     let question = questions.find(|question| question.step == step)?;
-    (!question.options.is_empty()).then(|| question.options.clone())
+    (!question.options.is_empty()).then_some(question.options.as_slice())
 }
 
 /// The option that a value names: written the same, or with other capital letters. `None`: no answer can be this value.

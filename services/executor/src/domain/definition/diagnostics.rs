@@ -12,7 +12,7 @@ use crate::domain::text::cut;
 pub const MAX_TEXT: usize = 1_048_576;
 
 /// Most steps of an agent.
-pub const MAX_STEPS: usize = 1_000;
+pub const MAX_STEPS: usize = holdpoint_instructions::STEPS_MAX;
 
 /// Longest name of an agent, a tool or a step, in characters.
 pub const MAX_NAME: usize = 100;

@@ -1,5 +1,7 @@
 //! The steps of an agent: written as `steps`, or compiled from its `instructions`.
 
+use std::collections::BTreeMap;
+
 use holdpoint_contracts::duration;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_instructions::{InstructionError, InstructionStep, compile, write_step};
@@ -7,13 +9,10 @@ use serde_json::{Map, Value};
 
 use super::diagnostics::{AgentChecker, MAX_STEPS, shown};
 use super::step::default_id;
-use crate::domain::expression::diagnostic;
+use crate::domain::expression::{diagnostic, is_placeholder};
 use crate::domain::nearest_names::nearest;
 
 const INSTRUCTIONS: &str = "instructions";
-
-/// What a path may begin with, beside the ids of steps.
-const ROOTS: [&str; 4] = ["input", "contact", "run", "item"];
 
 /// Longest words of a step that are kept, in bytes.
 const WORDS_BYTES_MAX: usize = 2_000;
@@ -82,7 +81,8 @@ impl AgentChecker<'_> {
                 let lines = compiled.iter().map(|step| step.line).collect();
                 self.lines.place_instructions(text, lines);
                 self.check_placeholders(&compiled);
-                let (steps, words) = compiled.into_iter().map(split_step).unzip();
+                let split = |step: InstructionStep| (step.fields.into(), short_words(step.text));
+                let (steps, words) = compiled.into_iter().map(split).unzip();
                 Some(WrittenSteps { steps, words })
             }
             Err(errors) => {
@@ -98,8 +98,8 @@ impl AgentChecker<'_> {
 
     /// Refuses paths such as `$nope.stage`. In `steps` such a text may be plain, and in a line it is meant as a path.
     fn check_placeholders(&mut self, steps: &[InstructionStep]) {
-        let ids = steps.iter().enumerate().map(|(at, step)| step_id(at, step));
-        let ids: Vec<String> = ids.collect();
+        let ids = steps.iter().enumerate();
+        let ids: BTreeMap<_, _> = ids.map(|(at, step)| (step_id(at, step), at)).collect();
         for (at, step) in steps.iter().enumerate() {
             let values = step.fields.iter().filter(|(field, _)| *field != "when");
             for (_, value) in values {
@@ -109,14 +109,13 @@ impl AgentChecker<'_> {
                 let message = format!(
                     "`{path}` names a step that this agent does not have. Write `${path}` for the plain text."
                 );
-                let names = ids.iter().map(String::as_str);
+                let names = ids.keys().map(String::as_str);
                 let root = path.trim_start_matches('$');
                 let error = FieldError {
                     nearest: nearest(root.split('.').next().unwrap_or(root), names),
                     ..diagnostic(path, message)
                 };
-                let id = ids.get(at).map_or("", String::as_str);
-                self.report_step((at, id), "args", error);
+                self.report_step((at, &step_id(at, step)), "args", error);
             }
         }
     }
@@ -150,17 +149,14 @@ fn step_id(at: usize, step: &InstructionStep) -> String {
 }
 
 /// The first text that is a path as a whole and names nothing.
-fn unknown_path<'v>(value: &'v Value, ids: &[String]) -> Option<&'v str> {
+fn unknown_path<'v>(value: &'v Value, ids: &BTreeMap<String, usize>) -> Option<&'v str> {
     match value {
         Value::String(text) => {
             let path = text.strip_prefix('$')?;
             let is_part = |c: char| c.is_ascii_alphanumeric() || "._-[]".contains(c);
             let is_path =
                 path.starts_with(|c: char| c.is_ascii_alphabetic()) && path.chars().all(is_part);
-            let roots = ROOTS.into_iter().chain(ids.iter().map(String::as_str));
-            let mut rests = roots.filter_map(|root| path.strip_prefix(root));
-            let is_known = rests.any(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
-            (is_path && !is_known).then_some(text)
+            (is_path && !is_placeholder(text, ids)).then_some(text)
         }
         Value::Array(items) => items.iter().find_map(|item| unknown_path(item, ids)),
         Value::Object(fields) => fields.values().find_map(|field| unknown_path(field, ids)),
@@ -196,8 +192,4 @@ fn short_words(words: String) -> String {
     } else {
         words
     }
-}
-
-fn split_step(step: InstructionStep) -> (Value, String) {
-    (Value::Object(step.fields), short_words(step.text))
 }

@@ -22,6 +22,9 @@ const TEMPLATES_MAX: usize = 100;
 /// Longest body of a template, in bytes.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
+/// Longest subject, in characters (RFC 5322, 2.1.1).
+const SUBJECT_CHARS_MAX: usize = 998;
+
 /// The tool whose steps may name a template.
 const TOOL: &str = "send_email";
 
@@ -87,6 +90,16 @@ impl AgentChecker<'_> {
             self.report_field(TEMPLATES, name, message);
             return None;
         }
+        // `send_email` would refuse it in each run.
+        let subject = args.get("subject").and_then(Value::as_str);
+        let is_line = |text: &str| !text.contains(char::is_control);
+        if !subject.is_some_and(|text| is_line(text) && text.chars().count() <= SUBJECT_CHARS_MAX) {
+            let message = format!(
+                "The subject of a template is one line of at most {SUBJECT_CHARS_MAX} characters."
+            );
+            self.report_field(TEMPLATES, &shown(&name.into()), message);
+            return None;
+        }
         Some(args)
     }
 }
@@ -114,7 +127,7 @@ impl StepReader<'_, '_> {
         for (field, text) in mail {
             args.entry(field).or_insert(text);
         }
-        if self.templates_are_too_long() {
+        if self.checker.mails.used_bytes > MAX_TEXT {
             let message = format!("The mails of all steps together have at most {MAX_TEXT} bytes.");
             return self.refuse("args", &name, message);
         }
@@ -127,10 +140,6 @@ impl StepReader<'_, '_> {
         let bytes = mail.values().filter_map(Value::as_str).map(str::len);
         mails.used_bytes += bytes.sum::<usize>();
         Some(mail.clone())
-    }
-
-    fn templates_are_too_long(&self) -> bool {
-        self.checker.mails.used_bytes > MAX_TEXT
     }
 
     fn unknown_template(&self, name: &Value) -> FieldError {

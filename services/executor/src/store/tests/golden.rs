@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use holdpoint_calendar::WorkingDays;
 use holdpoint_contracts::steps::NodeStatus;
 use holdpoint_testkit::stored_states;
 use serde::Serialize;
@@ -83,6 +84,8 @@ fn plans_with_every_action_are_read() {
     let steps = plans.iter().flat_map(|plan| &plan.steps);
     assert_all_variants::<Action>(steps.map(|step| &step.action));
     assert!(plans.iter().any(|plan| plan.inputs.is_some()));
+    let in_words = plans.iter().find(|plan| !plan.words.is_empty());
+    assert!(in_words.is_some_and(|plan| plan.working_days != WorkingDays::default()));
 }
 
 #[test]

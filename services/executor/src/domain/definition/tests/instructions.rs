@@ -220,6 +220,11 @@ fn a_template_is_put_into_the_mail() {
             "`templates` has no field `bcc`",
         ),
         (
+            "{ Hello: { subject: \"a\\nb\", body: B } }",
+            "{}",
+            "The subject of a template is one line of at most 998 characters.",
+        ),
+        (
             "{ \"\": B }",
             "{}",
             "The name of a template has 1 to 100 characters.",
@@ -246,5 +251,28 @@ fn the_mails_of_all_steps_have_a_bound() {
             .message
             .contains("The mails of all steps together have at most 1048576 bytes."),
         "{errors:?}"
+    );
+}
+
+/// A plan shows all that decides whether and how often a step is done.
+#[test]
+fn a_step_is_described_with_its_limits() {
+    let plan = Plan::compile(
+        "agent: a
+instructions: |
+  Call pay, timeout 30 seconds, at most 3 attempts, if it fails skip the rest, after approval by @role.boss
+  Hand off to @user.nina as warm lead
+  For each $input.orders, call pay, after approval, at most 5 at a time
+",
+    );
+    let plan = plan.unwrap();
+    let described: Vec<_> = plan.steps.iter().map(|step| step.describe()).collect();
+    assert_eq!(
+        described,
+        [
+            "Call pay, after approval by @role.boss, timeout 30 seconds, at most 3 attempts, on error skip rest",
+            "Hand off to @user.nina as warm lead",
+            "Call pay for each of $input.orders, 5 at a time, after approval by the workspace's owners",
+        ]
     );
 }

@@ -145,6 +145,10 @@ fn warm_leads_are_found_by_word_reply_sentiment_and_flag() {
         &[]
     ));
     assert!(is_warm_lead(None, "", &nobody, &[condition(true, true)]));
+    // A condition on a negative reply holds because of a reply, too.
+    let negative = json!({ "sentiment": "negative" });
+    assert!(!is_warm_lead(None, "", &negative, &[condition(true, true)]));
+    assert!(is_warm_lead(None, "a warm lead", &negative, &[]));
     assert!(!is_warm_lead(None, "", &nobody, &[condition(true, false)]));
     assert!(!is_warm_lead(None, "", &nobody, &[condition(false, true)]));
     assert!(is_warm_lead(Some(true), "not interested", &nobody, &[]));
