@@ -138,15 +138,16 @@ impl Queue {
             .messages()
             .await
             .map_err(|error| self.broken(&error.to_string()))?;
-        let message = loop {
-            match messages.next().await {
-                Some(Ok(message)) => break message,
-                Some(Err(error)) if error.kind() == MessagesErrorKind::MissingHeartbeat => {
-                    tracing::info!(queue = %self.name, "no heartbeat from the bus; pulling again");
-                }
-                Some(Err(error)) => return Err(self.broken(&error.to_string())),
-                None => return Err(self.broken("the pull has ended")),
+        let message = match messages.next().await {
+            Some(Ok(message)) => message,
+            // The server has lost the pull, for example with the consumer. The client would request again only
+            // after the pull has expired, so the caller opens a new one.
+            Some(Err(error)) if error.kind() == MessagesErrorKind::MissingHeartbeat => {
+                tracing::info!(queue = %self.name, "no heartbeat from the bus; pulling again");
+                return Ok(true);
             }
+            Some(Err(error)) => return Err(self.broken(&error.to_string())),
+            None => return Err(self.broken("the pull has ended")),
         };
         // An open stream would pull again by itself.
         drop(messages);
