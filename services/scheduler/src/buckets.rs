@@ -3,6 +3,7 @@
 //! A bucket loads everything that is pending and due before its second ends, so that the next bucket repairs a
 //! lost one.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::pull;
@@ -119,7 +120,9 @@ impl Buckets {
                 Ok(messages) => {
                     let mut chunks = messages.ready_chunks(BUCKETS_PER_LOAD);
                     while let Some(Some(chunk)) = stop.run_until_cancelled(chunks.next()).await {
-                        self.handle(chunk).await;
+                        if self.handle(chunk).await.is_break() {
+                            break;
+                        }
                     }
                 }
                 Err(error) => tracing::warn!(%error, "buckets cannot be pulled; trying again"),
@@ -129,19 +132,27 @@ impl Buckets {
         }
     }
 
-    async fn handle<E: std::fmt::Display>(&self, chunk: Vec<Result<Message, E>>) {
+    /// `Break`: the pull is broken. The client would request again only after the pull has expired.
+    async fn handle<E: std::fmt::Display>(
+        &self,
+        chunk: Vec<Result<Message, E>>,
+    ) -> ControlFlow<()> {
         let began = Instant::now();
         let mut messages = Vec::with_capacity(chunk.len());
+        let mut pull_state = ControlFlow::Continue(());
         for message in chunk {
             match message {
                 Ok(message) => messages.push(message),
-                // A missing heartbeat is an item of the stream and not its end.
-                Err(error) => tracing::debug!(%error, "a pull of buckets reported an error"),
+                Err(error) => {
+                    tracing::debug!(%error, "pull of buckets broken; it is opened again");
+                    pull_state = ControlFlow::Break(());
+                }
             }
         }
         let ends = messages.iter().filter_map(bucket_end);
         let Some(until) = ends.max() else {
-            return ack_all(&messages, AckKind::Ack).await;
+            ack_all(&messages, AckKind::Ack).await;
+            return pull_state;
         };
         match self.loader.load(until).await {
             Ok(mut loaded) => {
@@ -162,6 +173,7 @@ impl Buckets {
         // A load brings all timers that are due soon. Under load, buckets that arrive during this sleep share the
         // next load, so that loading takes half of the time at most.
         tokio::time::sleep(began.elapsed()).await;
+        pull_state
     }
 }
 

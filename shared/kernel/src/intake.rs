@@ -123,9 +123,10 @@ impl<S: Service> Intake<S> {
                     self.receive(message.subject.to_string(), message.payload, origin)
                         .await;
                 }
-                // A missing heartbeat is an item of the stream and not its end.
+                // The client would request again only after the pull has expired.
                 Err(error) => {
-                    tracing::debug!(%error, service = S::NAME, "a pull reported an error");
+                    tracing::debug!(%error, service = S::NAME, "pull broken; it is opened again");
+                    break;
                 }
             }
         }
