@@ -1,7 +1,7 @@
 //! The executor's core: the state of agents, contacts and runs, and how it may change.
 //!
 //! Pure and total: no clock, no database, no bus. `decide` says what an input does. It names the data that
-//! it lacks as a [`Need`] and is called again. Imports point only downward: `decide`, `commands`, `rules`,
+//! it lacks as a [`Need`] and is called again. Imports point only downward: `rehearsal`, `decide`, `commands`, `rules`,
 //! then the types of a decision, `views`, and `model`.
 
 mod commands;
@@ -16,6 +16,7 @@ pub mod model;
 mod nearest_names;
 pub mod need;
 pub mod refusal;
+pub mod rehearsal;
 mod rules;
 mod step_response;
 mod text;

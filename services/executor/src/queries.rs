@@ -7,6 +7,7 @@ mod nodes;
 mod operations;
 mod overlay;
 mod query_error;
+mod rehearsal;
 mod snapshot;
 mod stats;
 mod tools;
@@ -33,11 +34,12 @@ use holdpoint_contracts::operation::{
     GetOperation, ListOperationResults, ListOperations, PlanOperation,
 };
 use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::rehearsal::RehearseAgent;
 use holdpoint_contracts::run::{Page, RunView, StepView};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_contracts::suspension::{EndedRuns, GetSnapshot};
 use holdpoint_contracts::tool::Risk;
-use holdpoint_ids::{RunId, Workspace};
+use holdpoint_ids::{AgentName, RunId, Workspace};
 use holdpoint_kernel::{Queries, check_limit, cut_items, cut_page, read_query, write_reply};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
@@ -65,6 +67,8 @@ pub(crate) struct ExecutorQueries {
     clock: Clock,
     /// Agents are compiled on a blocking thread, one at a time: a hostile text occupies one core at most.
     compiling: Arc<Semaphore>,
+    /// As for compilations: a rehearsal occupies one core.
+    rehearsing: Arc<Semaphore>,
 }
 
 impl Queries for ExecutorQueries {
@@ -110,6 +114,7 @@ impl ExecutorQueries {
             db,
             clock,
             compiling: Arc::new(Semaphore::new(1)),
+            rehearsing: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -121,6 +126,7 @@ impl ExecutorQueries {
     ) -> Result<Value, QueryError> {
         let reply = match query {
             PlanAgent::NAME => write_reply(self.plan(workspace, read_query(body)?).await?),
+            RehearseAgent::NAME => write_reply(self.rehearse(workspace, read_query(body)?).await?),
             GetAgent::NAME => write_reply(self.agent(workspace, &read_query(body)?).await?),
             GetAgentStats::NAME => {
                 write_reply(self.agent_stats(workspace, &read_query(body)?).await?)
@@ -193,10 +199,7 @@ impl ExecutorQueries {
         workspace: &Workspace,
         query: &GetAgent,
     ) -> Result<AgentView, QueryError> {
-        let found = store::agents(&self.db, workspace, &[&query.agent]).await?;
-        let Some(agent) = found.into_iter().find(|agent| !agent.is_deleted()) else {
-            return Err(Refusal::AgentNotFound(query.agent.clone()).into());
-        };
+        let agent = self.live_agent(workspace, &query.agent).await?;
         let plan = self.plan_of(workspace, &agent.name, agent.newest).await?;
         let steps = planned_steps(&plan);
         Ok(AgentView {
@@ -208,10 +211,29 @@ impl ExecutorQueries {
         })
     }
 
+    async fn live_agent(
+        &self,
+        workspace: &Workspace,
+        name: &AgentName,
+    ) -> Result<Agent, QueryError> {
+        let found = store::agents(&self.db, workspace, &[name]).await?;
+        let live = found.into_iter().find(|agent| !agent.is_deleted());
+        Ok(live.ok_or_else(|| Refusal::AgentNotFound(name.clone()))?)
+    }
+
+    async fn newest_plan(
+        &self,
+        workspace: &Workspace,
+        name: &AgentName,
+    ) -> Result<Plan, QueryError> {
+        let agent = self.live_agent(workspace, name).await?;
+        self.plan_of(workspace, name, agent.newest).await
+    }
+
     async fn plan_of(
         &self,
         workspace: &Workspace,
-        agent: &holdpoint_ids::AgentName,
+        agent: &AgentName,
         version: u32,
     ) -> Result<Plan, QueryError> {
         let found = store::plan(&self.db, workspace, agent, version).await?;

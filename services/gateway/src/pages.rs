@@ -26,6 +26,7 @@ mod live;
 mod login;
 mod navigation;
 mod notifications;
+mod rehearsal;
 mod request;
 mod request_actions;
 mod request_forms;
@@ -70,6 +71,10 @@ pub(crate) fn routes() -> Router<App> {
         .route("/agents", get(agents::page))
         .route("/agents/{agent}", get(agent::page))
         .route("/agents/{agent}/act", post(agent::act))
+        .route(
+            "/agents/{agent}/rehearsal",
+            get(rehearsal::page).post(rehearsal::rehearse),
+        )
         .route("/runs", get(runs::page))
         .route("/runs/{run}", get(run::page))
         .route("/runs/{run}/act", post(run_actions::act))

@@ -73,6 +73,21 @@ impl Bus {
         }
     }
 
+    /// Sends a query that may take long, once.
+    ///
+    /// # Errors
+    /// As for [`Bus::query`].
+    pub async fn query_within<Q: Query>(
+        &self,
+        workspace: &Workspace,
+        query: &Q,
+        timeout: Duration,
+    ) -> Result<Q::Reply, Problem> {
+        let subject = query.subject(workspace);
+        let answer = self.request(subject, query, Q::SERVICE, timeout);
+        Ok(answer.await?)
+    }
+
     /// Sends a request about a service's dead letters of one workspace.
     ///
     /// # Errors

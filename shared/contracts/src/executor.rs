@@ -19,6 +19,7 @@ use crate::operation::{
     PlanOperation, PlannedOperation, RunResultView, StartOperation,
 };
 use crate::problem::FieldError;
+use crate::rehearsal::{Rehearsal, RehearseAgent};
 use crate::run::{ChangedRun, HoldKind, Page, PausedBy, ResumeMode, RunStatus, RunView};
 use crate::steps::{
     ClaimView, Deregister, Grant, Heartbeat, HeartbeatReply, NodeView, ResultReply, StartSteps,
@@ -90,6 +91,7 @@ commands! {
 
 queries! {
     PlanAgent:      "plan_agent" -> PlannedAgent;
+    RehearseAgent:  "rehearse_agent" -> Rehearsal;
     GetAgent:       "agent"      -> AgentView;
     GetAgentStats:  "agent_stats" -> AgentStats;
     ListAgents:     "agents"     -> Page<AgentView>;

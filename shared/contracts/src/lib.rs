@@ -27,6 +27,7 @@ pub mod notification;
 pub mod operation;
 pub mod permission;
 pub mod problem;
+pub mod rehearsal;
 pub mod run;
 pub mod scheduler;
 pub mod secret;

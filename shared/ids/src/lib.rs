@@ -146,6 +146,12 @@ impl RunId {
         Self::derived(&format!("{hold} {place}"), started_ms)
     }
 
+    /// The id of a rehearsed run. Derived, so that a repeated rehearsal has the same result.
+    #[must_use]
+    pub fn of_rehearsal(contact: &ContactId, started_ms: i64) -> Self {
+        Self::derived(&format!("{contact} is rehearsed"), started_ms)
+    }
+
     fn derived(from: &str, at_ms: i64) -> Self {
         let mut drawn = [0; 10];
         for (byte, digest) in drawn.iter_mut().zip(Sha256::digest(from)) {

@@ -12,7 +12,7 @@ use crate::shell::root;
 const LINES_MAX: usize = 500;
 const FOLDERS: [&str; 5] = ["migrations", "services", "shared", "tests", "xtask"];
 /// Crates that a pure domain may import. Others would bring in time, randomness or I/O.
-const DOMAIN_MAY: [&str; 23] = [
+const DOMAIN_MAY: [&str; 24] = [
     "std",
     "core",
     "chrono",
@@ -20,6 +20,7 @@ const DOMAIN_MAY: [&str; 23] = [
     "croner",
     "serde",
     "serde_json",
+    "serde_path_to_error",
     "thiserror",
     "cel",
     "regex",

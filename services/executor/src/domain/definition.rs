@@ -20,7 +20,7 @@ mod limits;
 mod lines;
 mod mails;
 pub(in crate::domain) mod people;
-mod read;
+pub(crate) mod read;
 mod run_steps;
 pub(in crate::domain) mod signal_steps;
 mod step;

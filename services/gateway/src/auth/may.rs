@@ -3,6 +3,7 @@
 
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::FromRequestParts;
@@ -116,5 +117,15 @@ impl<D: Demand> May<D> {
     /// The reply of the service that owns the data.
     pub(crate) async fn query<Q: Query + Sync>(&self, query: Q) -> JsonResult<Q::Reply> {
         Ok(Json(self.app.bus.query(&self.workspace, &query).await?))
+    }
+
+    /// As [`May::query`], for a query that may take long.
+    pub(crate) async fn query_within<Q: Query + Sync>(
+        &self,
+        query: Q,
+        timeout: Duration,
+    ) -> JsonResult<Q::Reply> {
+        let reply = self.app.bus.query_within(&self.workspace, &query, timeout);
+        Ok(Json(reply.await?))
     }
 }

@@ -20,6 +20,7 @@ use super::agents::status_chip;
 use super::attempt::RequestAttempt;
 use super::labels;
 use super::navigation::{self, Section};
+use super::rehearsal;
 use super::request_actions::{FormError, refused_attempt};
 use super::sanitize::{clean, humanize, one_line};
 use super::schema::FormSchema;
@@ -113,6 +114,7 @@ fn head(viewer: &Viewer, agent: &AgentView) -> Markup {
                 span { "Changed " (labels::instant(agent.updated_at, viewer.zone)) }
             }
             @for warning in &agent.warnings { p.why { (one_line(&warning.message, 300)) } }
+            p { a href=(rehearsal::path(&agent.agent)) { "Rehearse this agent" } }
             @if viewer.may(Right::Operate) { (controls(viewer, agent)) }
         }
     }

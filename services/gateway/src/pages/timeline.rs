@@ -148,7 +148,7 @@ pub(super) fn history(page: &HistoryPage, zone: Tz) -> Fragment {
     })
 }
 
-const fn event_class(kind: EventType) -> &'static str {
+pub(super) const fn event_class(kind: EventType) -> &'static str {
     match kind {
         EventType::RunStarted
         | EventType::RunResumed

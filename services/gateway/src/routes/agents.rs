@@ -1,6 +1,7 @@
 //! `/agents`: agent definitions, and starting runs of them.
 
 mod batch;
+mod rehearsal;
 mod start;
 
 use axum::extract::FromRequestParts;
@@ -30,6 +31,7 @@ pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/agents", get(list).post(apply))
         .route("/agents/plan", post(plan))
+        .route("/agents/rehearse", post(rehearsal::rehearse))
         .route("/agents/{agent}", get(show).delete(remove))
         .route("/agents/{agent}/stats", get(stats))
         .route("/agents/{agent}/runs", post(start::start_one))

@@ -44,6 +44,8 @@ pub(crate) enum AgentCommand {
         #[arg(long)]
         words: bool,
     },
+    /// Show what an agent would do with the contacts of a file; nothing is sent
+    Rehearse(RehearseArgs),
     /// Pause all present and future runs of an agent
     Pause {
         #[command(flatten)]
@@ -60,6 +62,24 @@ pub(crate) enum AgentCommand {
     },
     /// Delete an agent; its open runs fail
     Delete(ByName),
+}
+
+#[derive(Args)]
+pub(crate) struct RehearseArgs {
+    /// YAML or JSON file of the agent; `-` is standard input
+    pub(crate) file: PathBuf,
+    /// CSV file with a column `id`; all other columns are fields of the contact
+    #[arg(long, value_name = "CSV")]
+    pub(crate) contacts: PathBuf,
+    /// What people, tools and contacts do, as YAML or JSON; see docs/rehearsal.md
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+    /// When the runs start (RFC 3339); default: now
+    #[arg(long, value_name = "INSTANT")]
+    pub(crate) start: Option<DateTime<Utc>>,
+    /// An older version of the agent: list the contacts whose runs differ
+    #[arg(long, value_name = "FILE")]
+    pub(crate) compare: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]

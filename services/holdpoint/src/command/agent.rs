@@ -1,5 +1,7 @@
 //! `agent`: definitions of runs.
 
+mod rehearsal;
+
 use std::path::{Path, PathBuf};
 
 use holdpoint_contracts::agent::{AgentView, PlannedStepView};
@@ -24,6 +26,7 @@ impl ClientCommand for AgentCommand {
                 strict,
                 words,
             } => plan(session, &file, strict, words).await,
+            Self::Rehearse(args) => rehearsal::rehearse(session, args).await,
             Self::List(page) => {
                 let heading = ["AGENT", "VERSION", "STATUS", "UPDATED", "DESCRIPTION"];
                 let query = page_query(&page);

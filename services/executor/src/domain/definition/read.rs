@@ -41,7 +41,8 @@ pub(super) fn agent(text: &str) -> Result<Map<String, Value>, Box<FieldError>> {
     }
 }
 
-fn value(text: &str) -> Result<Value, Box<FieldError>> {
+/// Reads any value, within the limits of an agent.
+pub(crate) fn value(text: &str) -> Result<Value, Box<FieldError>> {
     let json = is_json(text).then(|| from_json(text));
     match json {
         Some(Ok(value)) => return Ok(value),

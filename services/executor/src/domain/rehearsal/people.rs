@@ -1,0 +1,204 @@
+//! Requests to people in a rehearsal, and what the script says that they do.
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::form::{Form, answer_errors};
+use holdpoint_contracts::handoff::{Completion, Disposition, OutcomeType};
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::hold::{DesiredHold, HoldOutcome, HoldSpec, HoldState, OnTimeout};
+use holdpoint_contracts::rehearsal::Outgoing;
+use holdpoint_contracts::run::HoldKind;
+use holdpoint_ids::HoldId;
+use serde_json::{Value, json};
+
+use super::ACTOR;
+use super::call_results::sample;
+use super::recorder::Sent;
+use super::script::{PersonAct, PersonRule};
+use super::world::World;
+use crate::domain::input::RunInput;
+use crate::domain::model::run::HoldClosure;
+use crate::domain::model::time::after;
+
+/// A request that a real run would have sent.
+#[derive(Debug)]
+pub(super) struct OpenRequest {
+    spec: Box<HoldSpec>,
+    rule: PersonRule,
+    answer_at: Option<DateTime<Utc>>,
+    deadline: Option<DateTime<Utc>>,
+}
+
+impl OpenRequest {
+    /// When it closes; none: people and its deadline never close it.
+    pub(super) fn due(&self) -> Option<DateTime<Utc>> {
+        self.answer_at.into_iter().chain(self.expires_at()).min()
+    }
+
+    /// An escalated request stays open after its deadline.
+    fn expires_at(&self) -> Option<DateTime<Utc>> {
+        let ends = self.spec.on_timeout != OnTimeout::Escalate;
+        self.deadline.filter(|_| ends)
+    }
+}
+
+impl World<'_> {
+    /// Opens, changes or withdraws a request. Returns what people get.
+    pub(super) fn keep_hold(&mut self, desired: DesiredHold) -> Result<Option<Sent>, String> {
+        let (spec, deadline) = match desired.state {
+            HoldState::Open { spec, deadline } => (spec, deadline),
+            HoldState::Frozen { .. } => {
+                if let Some(request) = self.requests.get_mut(&desired.id) {
+                    (request.answer_at, request.deadline) = (None, None);
+                }
+                return Ok(None);
+            }
+            HoldState::Withdrawn { .. } | HoldState::Erased { .. } => {
+                self.requests.remove(&desired.id);
+                return Ok(None);
+            }
+        };
+        if let Some(request) = self.requests.get_mut(&desired.id) {
+            request.deadline = deadline;
+            return Ok(None);
+        }
+        let step = spec.step.clone().unwrap_or_default();
+        let rule = self
+            .stage
+            .script
+            .person(&step, spec.kind, self.contact_id());
+        let is_silent = rule.act == Some(PersonAct::Nothing);
+        let sent = Sent {
+            step: spec.step.clone(),
+            kind: opened_event(spec.kind),
+            outgoing: Outgoing::Request {
+                request: spec.kind,
+                to: spec.to.clone(),
+                question: spec.question.clone(),
+                deadline,
+            },
+        };
+        let request = OpenRequest {
+            answer_at: (!is_silent).then(|| after(self.now, rule.after)),
+            deadline,
+            rule,
+            spec,
+        };
+        self.requests.insert(desired.id, request);
+        Ok(Some(sent))
+    }
+
+    /// Closes a request as its rule says, or because its deadline has passed.
+    ///
+    /// # Errors
+    /// The request does not take the answer of the script.
+    pub(super) fn close_request(&mut self, hold: HoldId) -> Result<(), String> {
+        let Some(request) = self.requests.remove(&hold) else {
+            return Ok(());
+        };
+        let is_answered = request.answer_at.is_some_and(|at| at <= self.now);
+        let (outcome, data) = if is_answered {
+            closing_of(&request.spec, &request.rule)?
+        } else {
+            (HoldOutcome::Timeout, Value::Null)
+        };
+        let user = request
+            .spec
+            .to
+            .iter()
+            .find_map(|to| to.strip_prefix("@user."));
+        let closing = HoldClosure {
+            outcome,
+            data,
+            by: match outcome {
+                HoldOutcome::Timeout => "timeout".to_owned(),
+                _ => user.unwrap_or(ACTOR).to_owned(),
+            },
+            at: self.now,
+            handoff_events: Vec::new(),
+            by_rung: None,
+        };
+        let step = request.spec.step.as_deref().unwrap_or("the run");
+        match self.give(RunInput::HoldClosed { hold, closing })? {
+            Ok(_reply) => Ok(()),
+            Err(refused) => Err(format!(
+                "the answer to {step} is refused: {}",
+                refused.detail
+            )),
+        }
+    }
+}
+
+const fn opened_event(kind: HoldKind) -> EventType {
+    match kind {
+        HoldKind::Approval => EventType::RunAwaitingApproval,
+        HoldKind::Handoff => EventType::HandoffOffered,
+        HoldKind::Input | HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => {
+            EventType::RunAwaitingInput
+        }
+    }
+}
+
+fn closing_of(spec: &HoldSpec, rule: &PersonRule) -> Result<(HoldOutcome, Value), String> {
+    let step = spec.step.as_deref().unwrap_or("the run");
+    let usual = match spec.kind {
+        HoldKind::Approval => PersonAct::Approve,
+        HoldKind::Handoff => PersonAct::Complete,
+        HoldKind::Input | HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => {
+            PersonAct::Answer
+        }
+    };
+    let act = rule.act.unwrap_or(usual);
+    let allowed = match spec.kind {
+        HoldKind::Approval => "`approve`, `reject` or `nothing`",
+        HoldKind::Handoff => "`complete`, `finish` or `nothing`",
+        HoldKind::Input | HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => {
+            "`answer` or `nothing`"
+        }
+    };
+    let completed = |disposition| {
+        let done = Completion {
+            notes: rule.comment.clone(),
+            outcome_type: OutcomeType::Resolved,
+            disposition,
+        };
+        Ok((HoldOutcome::Completed, json!(done)))
+    };
+    match (spec.kind, act) {
+        (HoldKind::Approval, PersonAct::Approve) => {
+            Ok((HoldOutcome::Approved, Value::from(rule.comment.as_str())))
+        }
+        (HoldKind::Approval, PersonAct::Reject) => {
+            Ok((HoldOutcome::Rejected, Value::from(rule.comment.as_str())))
+        }
+        (HoldKind::Handoff, PersonAct::Complete) => completed(Disposition::ReturnToAgent),
+        (HoldKind::Handoff, PersonAct::Finish) => completed(Disposition::Finish),
+        (HoldKind::Input, PersonAct::Answer) => {
+            Ok((HoldOutcome::Answered, answer_of(step, spec, rule)?))
+        }
+        _ => Err(format!("`do` of the request of {step} is {allowed}")),
+    }
+}
+
+/// The answer of the rule, or one that the question takes.
+fn answer_of(step: &str, spec: &HoldSpec, rule: &PersonRule) -> Result<Value, String> {
+    let options = spec.answers();
+    let form = spec.schema.as_ref().map(Form::parse).transpose();
+    let form = form.unwrap_or_default();
+    let Some(answer) = &rule.answer else {
+        let option = options.first().map(|option| json!(option));
+        let filled = || spec.schema.as_ref().map_or_else(|| json!("Yes"), sample);
+        return Ok(spec.default.clone().or(option).unwrap_or_else(filled));
+    };
+    let errors = answer_errors(answer, &options, form.as_ref());
+    match errors.first() {
+        None => Ok(answer.clone()),
+        Some(error) => {
+            let place = error.pointer.as_deref().unwrap_or_default();
+            let colon = if place.is_empty() { "" } else { ": " };
+            Err(format!(
+                "the answer to {step}: {place}{colon}{}",
+                error.message
+            ))
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The timeline of a rehearsed run.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::history::{EventType, HistoryItem};
+use holdpoint_contracts::rehearsal::{Outgoing, RehearsedEvent};
+use holdpoint_contracts::size::json_bytes;
+use holdpoint_contracts::steps::StepDispatch;
+
+use crate::domain::text::cut;
+use crate::domain::views::run::within_view;
+
+/// Most bytes of JSON of a timeline. Further entries are counted.
+const TIMELINE_BYTES_MAX: usize = 128 * 1024;
+
+/// Most bytes of the arguments of one call. Larger ones are shown as their size.
+const ARGS_BYTES_MAX: usize = 16 * 1024;
+
+/// Longest message, in characters.
+const MESSAGE_CHARS_MAX: usize = 500;
+
+/// What one decision sends for a step.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) step: Option<String>,
+    /// The type of the entry, if the history has none for it.
+    pub(super) kind: EventType,
+    pub(super) outgoing: Outgoing,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Recorder {
+    events: Vec<RehearsedEvent>,
+    /// Entries of the newest decision.
+    newest: Vec<RehearsedEvent>,
+    bytes: usize,
+    left: u64,
+    /// Steps with an entry that is not a skip.
+    acted: BTreeSet<String>,
+}
+
+/// The entries, and the number of those that are left out.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    pub(super) events: Vec<RehearsedEvent>,
+    pub(super) left: u64,
+}
+
+impl Recorder {
+    pub(super) fn call(dispatch: &StepDispatch) -> Sent {
+        let mut left = ARGS_BYTES_MAX;
+        Sent {
+            step: Some(dispatch.step.clone()),
+            kind: EventType::StepCalled,
+            outgoing: Outgoing::Call {
+                tool: dispatch.tool.to_string(),
+                args: within_view(&mut left, dispatch.args.clone()),
+            },
+        }
+    }
+
+    /// Takes the history of one decision.
+    pub(super) fn record(&mut self, items: Vec<HistoryItem>) {
+        for item in items {
+            if let (Some(step), false) = (&item.step, item.kind == EventType::StepSkipped) {
+                self.acted.insert(step.clone());
+            }
+            self.newest.push(RehearsedEvent {
+                at: item.at,
+                kind: item.kind,
+                step: item.step,
+                message: cut(&item.message, MESSAGE_CHARS_MAX),
+                outgoing: None,
+            });
+        }
+    }
+
+    /// Adds what the decision sends to its entries, and ends it.
+    pub(super) fn attach(&mut self, sent: Vec<Sent>, at: DateTime<Utc>) {
+        for Sent {
+            step,
+            kind,
+            outgoing,
+        } in sent
+        {
+            let mut entries = self.newest.iter_mut();
+            let entry =
+                entries.find(|it| it.kind == kind && it.step == step && it.outgoing.is_none());
+            if let Some(entry) = entry {
+                entry.outgoing = Some(outgoing);
+                continue;
+            }
+            let message = match &outgoing {
+                Outgoing::Call { tool, .. } => format!("Calls {tool}."),
+                Outgoing::Request { question, .. } => cut(question, MESSAGE_CHARS_MAX),
+                Outgoing::ChildRun { agent } => format!("Starts {agent}."),
+            };
+            self.acted.extend(step.clone());
+            self.newest.push(RehearsedEvent {
+                at,
+                kind,
+                step,
+                message,
+                outgoing: Some(outgoing),
+            });
+        }
+        for event in self.newest.drain(..) {
+            let bytes = json_bytes(&event);
+            if self.left > 0 || self.bytes + bytes > TIMELINE_BYTES_MAX {
+                self.left += 1;
+                continue;
+            }
+            self.bytes += bytes;
+            self.events.push(event);
+        }
+    }
+
+    pub(super) fn has_acted(&self, step: &str) -> bool {
+        self.acted.contains(step)
+    }
+
+    pub(super) fn finish(self) -> Recorded {
+        Recorded {
+            events: self.events,
+            left: self.left,
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Rehearsals of small agents.
+
+use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::rehearsal::{Outgoing, Rehearsal, RehearsalContact, RehearsedRun};
+use holdpoint_contracts::run::{HoldKind, RunStatus};
+use serde_json::{Value, json};
+
+use super::script::Script;
+use super::{Stage, rehearse};
+use crate::domain::plan::Plan;
+
+const OUTREACH: &str = r#"
+agent: outreach
+instructions: |
+  Send an email to {{ contact.email }} with subject "Hello" and text "Shall we talk?"
+  Wait 5 days
+  If no reply, send an email to {{ contact.email }} with subject "Again" and text "Still there?"
+  Hand off to @user.salesRep
+"#;
+
+fn plan(text: &str) -> Plan {
+    Plan::compile(text).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"))
+}
+
+fn stage(text: &str, script: &str) -> Stage {
+    let plan = plan(text);
+    let script = Script::parse(script, &plan).unwrap_or_else(|error| panic!("{error}"));
+    let start_at = "2026-03-02T09:00:00Z".parse().unwrap();
+    Stage::new(&"acme".parse().unwrap(), plan, Vec::new(), script, start_at).unwrap()
+}
+
+fn contact(id: &str) -> RehearsalContact {
+    let fields = json!({ "email": format!("{id}@x.example"), "replied": false });
+    RehearsalContact {
+        id: id.parse().unwrap(),
+        fields: fields.as_object().unwrap().clone(),
+    }
+}
+
+fn run(text: &str, script: &str) -> RehearsedRun {
+    let run = rehearse(&stage(text, script), &contact("ada"), &|| true);
+    run.unwrap_or_else(|error| panic!("{error}")).unwrap()
+}
+
+fn subjects(run: &RehearsedRun) -> Vec<&str> {
+    let calls = run.outgoing().filter_map(|it| match it {
+        Outgoing::Call { args, .. } => args["subject"].as_str(),
+        Outgoing::Request { .. } | Outgoing::ChildRun { .. } => None,
+    });
+    calls.collect()
+}
+
+/// S0-AC5, #18: every mail and every request is shown, on a clock of its own.
+#[test]
+fn the_four_lines_of_the_readme_are_rehearsed() {
+    let run = run(OUTREACH, "");
+    assert_eq!(run.status, RunStatus::Completed, "{}", run.message);
+    assert_eq!(subjects(&run), ["Hello", "Again"]);
+    let Some(Outgoing::Request { request, to, .. }) = run.outgoing().last() else {
+        panic!("{:?}", run.timeline);
+    };
+    assert_eq!(
+        (*request, &to[..]),
+        (HoldKind::Handoff, &["@user.salesRep".to_owned()][..])
+    );
+    assert_eq!(run.steps_reached.len(), 4);
+    // Five days, and the hour in which a person completes the handoff.
+    let ended_at = run.ended_at.unwrap().to_rfc3339();
+    assert_eq!(ended_at, "2026-03-07T10:00:00+00:00");
+    assert!(!run.ended_unseen());
+}
+
+#[test]
+fn a_contact_that_replies_gets_no_second_mail() {
+    let script = "contacts: [{ after: 2d, set: { replied: true } }]";
+    let run = run(OUTREACH, script);
+    assert_eq!(subjects(&run), ["Hello"]);
+    assert_eq!(run.steps_reached.len(), 3);
+    assert_eq!(run.status, RunStatus::Completed);
+}
+
+/// The condition after a wait sees a change at the instant at which the wait ends.
+#[test]
+fn a_change_at_the_end_of_a_wait_counts() {
+    let script = "contacts: [{ after: 5d, set: { replied: true } }]";
+    assert_eq!(subjects(&run(OUTREACH, script)), ["Hello"]);
+}
+
+#[test]
+fn a_rule_counts_only_for_its_contact() {
+    let script = "contacts: [{ contact: bob, after: 2d, set: { replied: true } }]";
+    let stage = stage(OUTREACH, script);
+    let run = |id: &str| rehearse(&stage, &contact(id), &|| true).unwrap().unwrap();
+    assert_eq!(subjects(&run("ada")).len(), 2);
+    assert_eq!(subjects(&run("bob")).len(), 1);
+}
+
+#[test]
+fn a_failed_call_is_retried_as_in_a_real_run() {
+    let agent = r#"
+agent: pay
+steps:
+  - { id: charge, tool: own.pay, args: { n: 1 }, retry: { attempts: 3, backoff: 1m } }
+"#;
+    let twice = run(
+        agent,
+        "tools: [{ step: charge, times: 2, fail: The server answered 503. }]",
+    );
+    assert_eq!(twice.status, RunStatus::Completed, "{}", twice.message);
+    assert_eq!(twice.outgoing().count(), 3);
+    let always = run(
+        agent,
+        "tools: [{ tool: own.pay, fail: down, code: http_status }]",
+    );
+    assert_eq!(always.status, RunStatus::Failed);
+    assert_eq!(always.code.as_deref(), Some("http_status"));
+    assert!(always.ended_unseen());
+}
+
+#[test]
+fn people_decide_as_the_script_says() {
+    let agent = r#"
+agent: refund
+steps:
+  - { id: which, ask: { question: "How much?", to: "@role.finance", options: [all, half], timeout: 2d } }
+  - { id: pay, tool: own.pay, args: { part: "$which.answer" }, approval: {} }
+"#;
+    let approved = run(agent, "people: [{ step: which, answer: half, after: 3h }]");
+    assert_eq!(
+        approved.status,
+        RunStatus::Completed,
+        "{}",
+        approved.message
+    );
+    let paid = approved.outgoing().find_map(|it| match it {
+        Outgoing::Call { args, .. } => Some(args),
+        Outgoing::Request { .. } | Outgoing::ChildRun { .. } => None,
+    });
+    assert_eq!(paid, Some(&json!({ "part": "half" })));
+    let rejected = run(
+        agent,
+        "people: [{ kind: approval, do: reject, comment: Too much }]",
+    );
+    assert!(
+        !rejected
+            .outgoing()
+            .any(|it| matches!(it, Outgoing::Call { .. }))
+    );
+    let silent = run(agent, "people: [{ do: nothing }]");
+    assert_eq!(silent.status, RunStatus::Failed);
+    assert_eq!(silent.timeline.last().unwrap().kind, EventType::RunFailed);
+}
+
+#[test]
+fn a_run_that_nothing_ends_is_shown_as_it_waits() {
+    let agent = "agent: pay\nsteps: [{ id: pay, tool: own.pay, approval: {} }]";
+    let run = run(agent, "people: [{ do: nothing }]");
+    assert_eq!(
+        (run.status, run.ended_at),
+        (RunStatus::AwaitingApproval, None)
+    );
+}
+
+#[test]
+fn children_of_a_fan_out_are_shown_by_their_calls() {
+    let agent = r#"
+agent: many
+steps:
+  - { id: mail, tool: log, args: { message: "$item" }, for_each: [a, b, c] }
+"#;
+    let run = run(agent, "tools: [{ step: mail-1, fail: no }]");
+    let said = run.timeline.iter().filter(|it| it.outgoing.is_some());
+    let said: Vec<_> = said.map(|it| it.step.as_deref().unwrap()).collect();
+    assert_eq!(said, ["mail-0", "mail-1", "mail-2", "mail-1", "mail-1"]);
+    assert_eq!(run.status, RunStatus::Failed);
+}
+
+#[test]
+fn child_runs_end_as_the_script_says() {
+    let agent = r#"
+agent: parent
+steps:
+  - { id: check, run: { agent: checker, input: { n: 1 } } }
+  - { id: done, tool: log, args: { message: "$check.output.grade" } }
+"#;
+    let run = run(agent, "tools: [{ agent: checker, result: { grade: A } }]");
+    let sent: Vec<&Outgoing> = run.outgoing().collect();
+    assert!(matches!(sent[0], Outgoing::ChildRun { agent } if agent.as_str() == "checker"));
+    assert_eq!(run.status, RunStatus::Completed, "{}", run.message);
+}
+
+#[test]
+fn a_signal_of_the_script_wakes_the_run() {
+    let agent = "agent: pay\nsteps: [{ id: paid, wait_for: { signal: payment, timeout: 30d } }]";
+    let run = run(
+        agent,
+        "signals: [{ signal: payment, after: 3d, data: { n: 1 } }]",
+    );
+    assert_eq!(
+        run.ended_at.unwrap().to_rfc3339(),
+        "2026-03-05T09:00:00+00:00"
+    );
+}
+
+/// #18: the same rehearsal has the same result.
+#[test]
+fn a_rehearsal_can_be_repeated() {
+    let script = "contacts: [{ after: 2d, set: { replied: true } }]";
+    assert_eq!(run(OUTREACH, script), run(OUTREACH, script));
+}
+
+#[test]
+fn a_report_counts_over_all_contacts() {
+    let stage = stage(
+        OUTREACH,
+        "contacts: [{ after: 2d, set: { replied: true } }]",
+    );
+    let of = |id: &str| rehearse(&stage, &contact(id), &|| true).unwrap().unwrap();
+    let rehearsal = Rehearsal {
+        agent: "outreach".parse().unwrap(),
+        started_at: "2026-03-02T09:00:00Z".parse().unwrap(),
+        steps: stage
+            .plan
+            .plan
+            .steps
+            .iter()
+            .map(|step| step.id.clone())
+            .collect(),
+        runs: vec![of("ada"), of("bob")],
+        contacts_left: 0,
+    };
+    let summary = rehearsal.summary();
+    assert_eq!(summary.unreached_steps, ["step-03"]);
+    assert_eq!(summary.calls.get("send_email"), Some(&2));
+    assert_eq!(summary.requests.get("@user.salesRep"), Some(&2));
+    assert!(summary.ended_unseen.is_empty() && summary.unended.is_empty());
+}
+
+#[test]
+fn a_rehearsal_stops_when_its_time_is_over() {
+    let stage = stage(OUTREACH, "");
+    assert_eq!(rehearse(&stage, &contact("ada"), &|| false), Ok(None));
+}
+
+#[test]
+fn an_answer_that_the_question_does_not_take_is_refused() {
+    let agent =
+        "agent: q\nsteps: [{ id: which, ask: { question: Which?, options: [a, b], timeout: 1d } }]";
+    for (script, error) in [
+        (
+            "people: [{ step: which, answer: c }]",
+            "the answer to which: ",
+        ),
+        (
+            "people: [{ step: which, do: approve }]",
+            "`do` of the request of which is `answer` or `nothing`",
+        ),
+    ] {
+        let found = rehearse(&stage(agent, script), &contact("ada"), &|| true).unwrap_err();
+        assert!(found.starts_with(error), "{found}");
+    }
+}
+
+#[test]
+fn a_wrong_script_says_where_it_is_wrong() {
+    let plan = plan(OUTREACH);
+    for (script, error) in [
+        (
+            "people: [{ step: step-9 }]",
+            "the agent has no step `step-9`",
+        ),
+        ("people: [{ after: soon }]", "`people[0].after`: "),
+        (
+            "people: [{ step: step-01 }, { did: x }]",
+            "`people[1].did`: unknown field",
+        ),
+        ("tool: []", "`tool`: unknown field `tool`, expected one of"),
+        ("[]", "a script is an object"),
+        ("a: [", "line 1: "),
+    ] {
+        let found = Script::parse(script, &plan).unwrap_err();
+        assert!(found.contains(error), "{script}: {found}");
+    }
+    let long = format!("input: {{ a: \"{}\" }}", "x".repeat(70_000));
+    let found = Script::parse(&long, &plan).unwrap_err();
+    assert!(
+        found.starts_with("a script has at most 65536 bytes"),
+        "{found}"
+    );
+}
+
+/// A hostile contact or agent takes bounded time and a bounded timeline.
+#[test]
+fn a_timeline_is_bounded() {
+    let items: Vec<String> = (0..900)
+        .map(|n| format!("item {n} {}", "x".repeat(300)))
+        .collect();
+    let agent = json!({ "agent": "many", "steps": [
+        { "id": "say", "tool": "log", "args": { "message": "$item" }, "for_each": items },
+    ] });
+    let run = run(&agent.to_string(), "");
+    assert!(run.events_left > 0);
+    assert!(holdpoint_contracts::size::json_bytes(&run) < 200_000);
+    let huge = json!({ "big": "x".repeat(40_000) });
+    let agent = json!({ "agent": "one", "steps": [{ "tool": "log", "args": huge }] });
+    let run = self::run(&agent.to_string(), "");
+    let Some(Outgoing::Call { args, .. }) = run.outgoing().next() else {
+        panic!("{:?}", run.timeline);
+    };
+    assert_eq!(args["omitted"], Value::Bool(true));
+}

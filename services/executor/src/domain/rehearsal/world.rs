@@ -1,0 +1,296 @@
+//! A rehearsed run, and what its decisions find: as tables, scheduler, workers and handoff service keep it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::contact::Activity;
+use holdpoint_contracts::executor::DesiredChildRun;
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::rehearsal::RehearsalContact;
+use holdpoint_contracts::steps::StepDispatch;
+use holdpoint_ids::{ContactId, HoldId, RunId};
+use serde_json::{Map, Value, json};
+
+use super::people::OpenRequest;
+use super::recorder::Recorder;
+use super::{Change, Stage, actor};
+use crate::domain::decide::decide;
+use crate::domain::decision::{Lookup, Outcome, Undecided};
+use crate::domain::effect::{Effect, Reply};
+use crate::domain::input::{Input, RunInput};
+use crate::domain::model::contact::{ACTIVITIES_SHOWN, ContactActivity};
+use crate::domain::model::run::Run;
+use crate::domain::model::step_row::StepRow;
+use crate::domain::need::{Aggregate, Fact, Key, Need};
+use crate::domain::rules::suspension::snapshot::{bounded_calls, calls_of_row};
+
+pub(super) struct World<'s> {
+    pub(super) stage: &'s Stage,
+    pub(super) now: DateTime<Utc>,
+    pub(super) run: Option<Run>,
+    /// Why the run did not start.
+    pub(super) refused: Option<Problem>,
+    pub(super) contact: Map<String, Value>,
+    pub(super) recorder: Recorder,
+    /// Dispatched steps that no worker has taken yet.
+    pub(super) dispatched: VecDeque<StepDispatch>,
+    /// Calls of each step so far.
+    pub(super) calls: BTreeMap<String, u32>,
+    pub(super) requests: BTreeMap<HoldId, OpenRequest>,
+    /// Child runs that have not ended, each by its place.
+    pub(super) children: VecDeque<DesiredChildRun>,
+    contact_id: &'s ContactId,
+    id: RunId,
+    timers: BTreeMap<HoldId, (u64, DateTime<Utc>)>,
+    values: BTreeMap<String, Arc<Value>>,
+    rows: BTreeMap<String, StepRow>,
+    activities: Vec<Activity>,
+}
+
+/// What is due next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Due {
+    Timer(HoldId),
+    Request(HoldId),
+}
+
+impl<'s> World<'s> {
+    pub(super) fn new(stage: &'s Stage, contact: &'s RehearsalContact) -> Self {
+        Self {
+            stage,
+            now: stage.start_at,
+            run: None,
+            refused: None,
+            contact: contact.fields.clone(),
+            recorder: Recorder::default(),
+            dispatched: VecDeque::new(),
+            calls: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            children: VecDeque::new(),
+            contact_id: &contact.id,
+            id: RunId::of_rehearsal(&contact.id, stage.start_at.timestamp_millis()),
+            timers: BTreeMap::new(),
+            values: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            activities: Vec::new(),
+        }
+    }
+
+    pub(super) const fn contact_id(&self) -> &'s ContactId {
+        self.contact_id
+    }
+
+    /// Starts the run. A refusal is kept.
+    pub(super) fn start(&mut self) -> Result<(), String> {
+        let input = RunInput::Start {
+            agent: self.stage.agent.name.clone(),
+            input: Value::Object(self.stage.script.input.clone()),
+            contact: Some(self.contact_id.clone()),
+            labels: BTreeMap::new(),
+            by: actor(),
+        };
+        self.refused = self.give(input)?.err();
+        Ok(())
+    }
+
+    /// Applies a change that comes from outside of the run.
+    pub(super) fn change(&mut self, change: Change) -> Result<(), String> {
+        match change {
+            Change::Contact(set) => {
+                self.patch_contact(set);
+                Ok(())
+            }
+            // A run that has ended takes none.
+            Change::Signal(signal) => {
+                let by = actor();
+                self.give(RunInput::Signal { by, signal }).map(drop)
+            }
+        }
+    }
+
+    pub(super) fn patch_contact(&mut self, set: Map<String, Value>) {
+        for (name, value) in set {
+            if value.is_null() {
+                self.contact.remove(&name);
+            } else {
+                self.contact.insert(name, value);
+            }
+        }
+    }
+
+    /// The next timer or answer.
+    pub(super) fn next_due(&self) -> Option<(DateTime<Utc>, Due)> {
+        let timers = self.timers.iter();
+        let timers = timers.map(|(hold, (_, due))| (*due, Due::Timer(*hold)));
+        let requests = self.requests.iter();
+        let requests = requests.filter_map(|(hold, it)| Some((it.due()?, Due::Request(*hold))));
+        timers.chain(requests).min()
+    }
+
+    /// Fires the next timer, or gives the next answer.
+    pub(super) fn do_next(&mut self) -> Result<(), String> {
+        match self.next_due() {
+            Some((_, Due::Timer(hold))) => {
+                let Some((rev, _)) = self.timers.remove(&hold) else {
+                    return Ok(());
+                };
+                self.give(RunInput::TimerFired { hold, rev }).map(drop)
+            }
+            Some((_, Due::Request(hold))) => self.close_request(hold),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives one input to the run, and keeps what comes of it. The inner error is a refusal, which changes nothing.
+    ///
+    /// # Errors
+    /// As [`super::rehearse`].
+    pub(super) fn give(&mut self, input: RunInput) -> Result<Result<Reply, Problem>, String> {
+        let input = Input::Run {
+            workspace: self.stage.workspace.clone(),
+            run: self.id,
+            input,
+        };
+        let state = self.run.take().map(Aggregate::Run);
+        let outcome = decide(state.as_ref(), &input, &|need| self.find(need), self.now);
+        self.run = state.and_then(Aggregate::try_as_run);
+        match outcome {
+            Ok(Outcome::Decided(decided)) => {
+                if let Aggregate::Run(run) = decided.state {
+                    self.run = Some(run);
+                }
+                self.keep(decided.effects)?;
+                Ok(Ok(decided.reply))
+            }
+            Ok(Outcome::Unchanged(reply)) => Ok(Ok(reply)),
+            Err(Undecided::Refused(refusal)) => Ok(Err(refusal.problem())),
+            // Everything is found or missing.
+            Err(Undecided::NeedsMore(_)) => Ok(Err(Problem::internal())),
+        }
+    }
+
+    fn find(&self, need: &Need) -> Lookup {
+        self.fact(need).map_or(Lookup::Missing, Lookup::Found)
+    }
+
+    fn fact(&self, need: &Need) -> Option<Fact> {
+        match need {
+            Need::State(Key::Agent(..)) => Some(Fact::Agent(Arc::new(self.stage.agent.clone()))),
+            Need::State(Key::Contact(..)) => {
+                let mut fields = self.contact.clone();
+                fields.insert("id".to_owned(), json!(self.contact_id));
+                Some(Fact::Contact(Arc::new(Value::Object(fields))))
+            }
+            Need::State(Key::Tool(workspace, name)) => {
+                let mut tools = self.stage.tools.iter();
+                let tool = tools.find(|it| it.spec.name == *name && it.workspace == *workspace);
+                tool.cloned().map(Fact::Tool)
+            }
+            Need::Plan(..) => Some(Fact::Plan(Arc::clone(&self.stage.plan))),
+            Need::Value(_, name) => self.values.get(name).cloned().map(Fact::Value),
+            Need::Request(_, step) => {
+                let request = self.rows.get(step)?.request.clone()?;
+                Some(Fact::Value(Arc::new(request)))
+            }
+            Need::FailedAttempts(_, step) => {
+                let failed = &self.rows.get(step)?.failed_attempts;
+                Some(Fact::Value(Arc::new(json!(failed))))
+            }
+            Need::Activities(..) => Some(Fact::Value(Arc::new(json!(self.contact_activity())))),
+            Need::ToolCalls(_) => {
+                let calls = self.rows.values().cloned().flat_map(calls_of_row);
+                Some(Fact::ToolCalls(Arc::new(bounded_calls(calls.collect()))))
+            }
+            Need::User(..) => Some(Fact::User(true)),
+            Need::State(_)
+            | Need::Snapshot(_)
+            | Need::OperationResult(..)
+            | Need::RunningOperations(_)
+            | Need::ToolCount(_)
+            | Need::Places(_)
+            | Need::Starts(_)
+            | Need::StartedOnce(_) => None,
+        }
+    }
+
+    fn contact_activity(&self) -> ContactActivity {
+        let shown = usize::try_from(ACTIVITIES_SHOWN).unwrap_or(usize::MAX);
+        let older = self.activities.len().saturating_sub(shown);
+        ContactActivity {
+            newest: self
+                .activities
+                .iter()
+                .skip(older)
+                .map(|it| json!(it))
+                .collect(),
+            older: older as u64,
+        }
+    }
+
+    fn keep(&mut self, effects: Vec<Effect>) -> Result<(), String> {
+        let mut sent = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Value { name, value, .. } => {
+                    self.values.insert(name, value);
+                }
+                Effect::Activity { activity, .. } => self.activities.push(activity),
+                Effect::Step(row) => self.keep_row(*row),
+                Effect::Timer { hold, rev, due, .. } => match due {
+                    Some(due) => drop(self.timers.insert(hold, (rev, due))),
+                    None => drop(self.timers.remove(&hold)),
+                },
+                Effect::StepDispatch(dispatch) => {
+                    sent.push(Recorder::call(&dispatch));
+                    self.dispatched.push_back(*dispatch);
+                }
+                Effect::Hold { desired_state, .. } => sent.extend(self.keep_hold(*desired_state)?),
+                Effect::ChildRun { desired_state, .. } => {
+                    sent.extend(self.keep_child(*desired_state));
+                }
+                Effect::History { items, .. } => self.recorder.record(items),
+                // Of these, nothing comes back to the run.
+                Effect::AgentVersion { .. }
+                | Effect::ForgetActivities { .. }
+                | Effect::EraseContactTraces { .. }
+                | Effect::ErasurePending
+                | Effect::DeleteRun { .. }
+                | Effect::RunEnded { .. }
+                | Effect::ChildRunEnded { .. }
+                | Effect::Lease(_)
+                | Effect::LeaseEnded { .. }
+                | Effect::LeaseEvent { .. }
+                | Effect::NodeTimer { .. }
+                | Effect::LeasesRenewed { .. }
+                | Effect::ProbeNode { .. }
+                | Effect::ScopeSyncPending
+                | Effect::OperationResult(_)
+                | Effect::OperationPending
+                | Effect::Users(_)
+                | Effect::DeleteExpiredRuns { .. }
+                | Effect::Snapshot(_)
+                | Effect::Limits { .. }
+                | Effect::PlacesChanged { .. } => {}
+            }
+        }
+        self.recorder.attach(sent, self.now);
+        Ok(())
+    }
+
+    /// Stores the row of a step. Unset fields keep their value.
+    fn keep_row(&mut self, mut row: StepRow) {
+        let old = self.rows.remove(&row.step);
+        if let Some(old) = old {
+            if row.failed_attempts.is_empty() {
+                row.failed_attempts = old.failed_attempts;
+            }
+            if !row.is_reset {
+                row.tool = row.tool.or(old.tool);
+                row.request = row.request.or(old.request);
+                row.response = row.response.or(old.response);
+            }
+        }
+        self.rows.insert(row.step.clone(), row);
+    }
+}

@@ -1,0 +1,156 @@
+//! Rehearsals of agents. They read the registry of tools, and store nothing.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::rehearsal::{
+    CONTACTS_MAX, Rehearsal, RehearsalContact, RehearseAgent, SECONDS_MAX,
+};
+use holdpoint_contracts::size::json_bytes;
+use holdpoint_ids::Workspace;
+
+use super::ExecutorQueries;
+use super::query_error::QueryError;
+use crate::domain::contact::CONTACT_BYTES_MAX;
+use crate::domain::plan::Plan;
+use crate::domain::rehearsal::script::Script;
+use crate::domain::rehearsal::{Stage, rehearse};
+use crate::domain::{Refusal, Tool};
+
+/// How long a rehearsal waits for those before it.
+const REHEARSE_WITHIN: Duration = Duration::from_secs(3);
+
+/// Most bytes of JSON of the runs of one reply. The bus takes 1 MiB.
+const RUNS_BYTES_MAX: usize = 768 * 1024;
+
+impl ExecutorQueries {
+    /// Rehearses on a blocking thread, one rehearsal at a time.
+    pub(super) async fn rehearse(
+        &self,
+        workspace: &Workspace,
+        query: RehearseAgent,
+    ) -> Result<Rehearsal, QueryError> {
+        check_contacts(&query.contacts)?;
+        let permit = Arc::clone(&self.rehearsing).acquire_owned();
+        let Ok(Ok(permit)) = tokio::time::timeout(REHEARSE_WITHIN, permit).await else {
+            let detail = "another rehearsal is running; try again";
+            return Err(QueryError(Problem::unavailable(detail)));
+        };
+        let RehearseAgent {
+            text,
+            agent,
+            contacts,
+            script,
+            start_at,
+        } = query;
+        let start_at = start_at.unwrap_or_else(|| self.clock.now());
+        let plan = match (text, agent) {
+            (Some(text), None) => blocking(move || compile(&text)).await??,
+            (None, Some(agent)) => self.newest_plan(workspace, &agent).await?,
+            (Some(_), Some(_)) | (None, None) => {
+                let detail = "expected either `text` or `agent`";
+                return Err(QueryError(Problem::invalid_body(detail)));
+            }
+        };
+        let script = Script::parse(script.as_deref().unwrap_or_default(), &plan);
+        let script = script.map_err(invalid_script)?;
+        let tools = self.tools_of(workspace, &plan).await?;
+        let workspace = workspace.clone();
+        let rehearsal = blocking(move || {
+            let rehearsal = rehearse_all(&workspace, plan, tools, script, start_at, &contacts);
+            drop(permit);
+            rehearsal
+        });
+        Ok(rehearsal.await??)
+    }
+
+    /// The registry entries of the tools that a plan names.
+    async fn tools_of(
+        &self,
+        workspace: &Workspace,
+        plan: &Plan,
+    ) -> Result<Vec<Arc<Tool>>, QueryError> {
+        let names = plan.steps.iter().filter_map(|step| step.action.tool());
+        let names = names.filter_map(|name| name.parse().ok());
+        let entries = self.tool_entries(workspace, names).await?;
+        let tools = entries.into_values();
+        let tools = tools.flat_map(|entry| [entry.operator, entry.nodes]);
+        Ok(tools.flatten().collect())
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| {
+        tracing::error!(%error, "rehearsal failed; the caller gets an error");
+        Problem::internal()
+    })
+}
+
+fn check_contacts(contacts: &[RehearsalContact]) -> Result<(), Problem> {
+    let count = contacts.len();
+    if count == 0 || count > CONTACTS_MAX {
+        return Err(Problem::invalid_body(format!(
+            "`contacts` has {count} entries; expected 1 to {CONTACTS_MAX}"
+        )));
+    }
+    let large = contacts
+        .iter()
+        .find(|contact| json_bytes(&contact.fields) > CONTACT_BYTES_MAX);
+    match large {
+        None => Ok(()),
+        Some(contact) => Err(Problem::invalid_body(format!(
+            "the contact {} has more than {CONTACT_BYTES_MAX} bytes",
+            contact.id
+        ))),
+    }
+}
+
+fn compile(text: &str) -> Result<Plan, Problem> {
+    Plan::compile(text).map_err(|errors| Refusal::InvalidAgent(errors).problem())
+}
+
+fn rehearse_all(
+    workspace: &Workspace,
+    plan: Plan,
+    tools: Vec<Arc<Tool>>,
+    script: Script,
+    start_at: DateTime<Utc>,
+    contacts: &[RehearsalContact],
+) -> Result<Rehearsal, Problem> {
+    let agent = plan.agent.parse();
+    let agent = agent.map_err(|error| Problem::invalid_body(format!("{error}")))?;
+    let steps = plan.steps.iter().map(|step| step.id.clone()).collect();
+    let stage = Stage::new(workspace, plan, tools, script, start_at)
+        .map_err(|error| Problem::invalid_body(format!("{error}")))?;
+    let ends_at = Instant::now() + Duration::from_secs(SECONDS_MAX);
+    let may_continue = || Instant::now() < ends_at;
+    let mut runs = Vec::with_capacity(contacts.len());
+    let mut bytes = 0_usize;
+    for contact in contacts {
+        let run = rehearse(&stage, contact, &may_continue).map_err(invalid_script)?;
+        let Some(run) = run else {
+            break;
+        };
+        bytes = bytes.saturating_add(json_bytes(&run));
+        // The timeline of one run fits.
+        if bytes > RUNS_BYTES_MAX && !runs.is_empty() {
+            break;
+        }
+        runs.push(run);
+    }
+    Ok(Rehearsal {
+        agent,
+        started_at: start_at,
+        contacts_left: contacts.len() - runs.len(),
+        steps,
+        runs,
+    })
+}
+
+fn invalid_script(detail: String) -> Problem {
+    Problem::new(422, "invalid_script", detail)
+}

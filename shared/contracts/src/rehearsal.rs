@@ -1,0 +1,250 @@
+//! Rehearsals: the runs of an agent on a clock of their own. Nothing is sent, and nothing is stored.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::{DateTime, Utc};
+use holdpoint_ids::{AgentName, ContactId};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::history::EventType;
+use crate::run::{HoldKind, RunStatus};
+
+/// Most contacts of one request. A caller with more sends several.
+pub const CONTACTS_MAX: usize = 100;
+
+/// Most contacts that the command line rehearses at once.
+pub const CONTACTS_OF_ALL_MAX: usize = 1_000;
+
+/// Longest script, in bytes.
+pub const SCRIPT_BYTES_MAX: usize = 64 * 1024;
+
+/// Longest time of one request, in seconds. The contacts that are left then are named by their number.
+pub const SECONDS_MAX: u64 = 10;
+
+/// Rehearses an agent with each of some contacts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RehearseAgent {
+    /// The agent, YAML or JSON; none: the newest version of `agent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// An agent of the workspace; either this or `text`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentName>,
+    /// 1 to [`CONTACTS_MAX`].
+    pub contacts: Vec<RehearsalContact>,
+    /// What people, tools and contacts do, YAML or JSON; none: the defaults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    /// When every run starts; none: now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "crate::instant::option")]
+    pub start_at: Option<DateTime<Utc>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RehearsalContact {
+    pub id: ContactId,
+    /// Everything but the id.
+    #[serde(default)]
+    pub fields: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rehearsal {
+    pub agent: AgentName,
+    #[serde(with = "crate::instant")]
+    pub started_at: DateTime<Utc>,
+    /// The ids of the steps, in the order of the plan.
+    pub steps: Vec<String>,
+    /// One of each rehearsed contact, in the order of the request.
+    pub runs: Vec<RehearsedRun>,
+    /// Contacts at the end of the request that were not rehearsed, because time or size was used up.
+    pub contacts_left: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RehearsedRun {
+    pub contact: ContactId,
+    /// At the end of the rehearsal. A run may still wait.
+    pub status: RunStatus,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// One sentence: its end, or what it waits for.
+    pub message: String,
+    #[serde(default, with = "crate::instant::option")]
+    pub ended_at: Option<DateTime<Utc>>,
+    /// The steps of the plan that did something: they called a tool, waited or asked people.
+    pub steps_reached: Vec<String>,
+    pub timeline: Vec<RehearsedEvent>,
+    /// Entries that the timeline does not have, because it is full.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub events_left: u64,
+}
+
+/// One entry of the timeline of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RehearsedEvent {
+    #[serde(with = "crate::instant")]
+    pub at: DateTime<Utc>,
+    #[serde(rename = "type")]
+    pub kind: EventType,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    pub message: String,
+    /// What a real run would have sent here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outgoing: Option<Outgoing>,
+}
+
+/// What a real run would send.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Outgoing {
+    /// A call of a tool, such as a mail.
+    Call {
+        tool: String,
+        /// Resolved; a large text is cut.
+        args: Value,
+    },
+    /// A request to people.
+    Request {
+        request: HoldKind,
+        /// `@user.<name>`, `@role.<name>`; empty: the owners of the workspace.
+        to: Vec<String>,
+        question: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(with = "crate::instant::option")]
+        deadline: Option<DateTime<Utc>>,
+    },
+    /// The start of a run of another agent.
+    ChildRun { agent: AgentName },
+}
+
+impl RehearsedRun {
+    /// Whether the run ended, and no person had a request of it.
+    #[must_use]
+    pub fn ended_unseen(&self) -> bool {
+        self.ended_at.is_some()
+            && !self
+                .outgoing()
+                .any(|it| matches!(it, Outgoing::Request { .. }))
+    }
+
+    /// What a real run would send, in order.
+    pub fn outgoing(&self) -> impl Iterator<Item = &Outgoing> {
+        self.timeline
+            .iter()
+            .filter_map(|event| event.outgoing.as_ref())
+    }
+}
+
+/// The owners of a workspace, as recipients of requests that name none.
+pub const OWNERS: &str = "@owners";
+
+/// What a rehearsal means over all contacts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RehearsalSummary {
+    /// How many calls each tool gets.
+    pub calls: BTreeMap<String, u64>,
+    /// How many requests each recipient gets.
+    pub requests: BTreeMap<String, u64>,
+    /// Steps that no contact reached.
+    pub unreached_steps: Vec<String>,
+    /// Contacts whose run ends, and no person has a request of it.
+    pub ended_unseen: Vec<ContactId>,
+    /// Contacts whose run does not end.
+    pub unended: Vec<ContactId>,
+}
+
+/// A rehearsal with its summary.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RehearsalReport {
+    #[serde(flatten)]
+    pub rehearsal: Rehearsal,
+    pub summary: RehearsalSummary,
+}
+
+impl From<Rehearsal> for RehearsalReport {
+    fn from(rehearsal: Rehearsal) -> Self {
+        Self {
+            summary: rehearsal.summary(),
+            rehearsal,
+        }
+    }
+}
+
+impl RehearsedEvent {
+    /// Whether it only says again what its neighbours say.
+    #[must_use]
+    pub const fn is_minor(&self) -> bool {
+        matches!(
+            self.kind,
+            EventType::RunStarted | EventType::StepSucceeded | EventType::RunResumed
+        ) && self.outgoing.is_none()
+    }
+
+    /// What it does and when, without the words that differ by contact.
+    fn course(&self, start: DateTime<Utc>) -> String {
+        let outgoing = self.outgoing.as_ref().map(|outgoing| match outgoing {
+            Outgoing::Call { tool, .. } => format!("call {tool}"),
+            Outgoing::Request { request, to, .. } => format!("{request} {}", to.join(" ")),
+            Outgoing::ChildRun { agent } => format!("run {agent}"),
+        });
+        let (after, step) = (self.at - start, self.step.as_deref().unwrap_or_default());
+        format!("{after} {} {step} {outgoing:?}", self.kind)
+    }
+}
+
+impl Rehearsal {
+    /// The runs by what they do and when, the most frequent course first.
+    #[must_use]
+    pub fn courses(&self) -> Vec<Vec<&RehearsedRun>> {
+        let mut places = BTreeMap::new();
+        let mut courses: Vec<Vec<&RehearsedRun>> = Vec::new();
+        for run in &self.runs {
+            let events = run.timeline.iter();
+            let events: Vec<_> = events.map(|event| event.course(self.started_at)).collect();
+            let next = courses.len();
+            let place = places.entry((run.status, run.code.as_deref(), events));
+            let place = *place.or_insert(next);
+            match courses.get_mut(place) {
+                Some(runs) => runs.push(run),
+                None => courses.push(vec![run]),
+            }
+        }
+        courses.sort_by_key(|runs| std::cmp::Reverse(runs.len()));
+        courses
+    }
+
+    #[must_use]
+    pub fn summary(&self) -> RehearsalSummary {
+        let mut summary = RehearsalSummary::default();
+        for sent in self.runs.iter().flat_map(RehearsedRun::outgoing) {
+            match sent {
+                Outgoing::Call { tool, .. } => *summary.calls.entry(tool.clone()).or_default() += 1,
+                Outgoing::Request { to, .. } => {
+                    let owners = to.is_empty().then(|| OWNERS.to_owned());
+                    for one in to.iter().cloned().chain(owners) {
+                        *summary.requests.entry(one).or_default() += 1;
+                    }
+                }
+                Outgoing::ChildRun { .. } => {}
+            }
+        }
+        let reached = self.runs.iter().flat_map(|run| &run.steps_reached);
+        let reached: BTreeSet<&String> = reached.collect();
+        let unreached = self.steps.iter().filter(|step| !reached.contains(step));
+        summary.unreached_steps = unreached.cloned().collect();
+        let of = |is: fn(&RehearsedRun) -> bool| {
+            let runs = self.runs.iter().filter(move |run| is(run));
+            runs.map(|run| run.contact.clone()).collect()
+        };
+        summary.ended_unseen = of(RehearsedRun::ended_unseen);
+        summary.unended = of(|run| run.ended_at.is_none());
+        summary
+    }
+}
