@@ -19,7 +19,7 @@ use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::rehearsal::{RehearsalContact, RehearsedRun};
 use holdpoint_contracts::run::{RunStatus, StepStatus};
-use holdpoint_ids::{ContactId, Workspace};
+use holdpoint_ids::{ContactId, RunId, Workspace};
 use serde_json::{Map, Value};
 
 use crate::domain::model::agent::Agent;
@@ -99,7 +99,18 @@ pub fn rehearse(
     contact: &RehearsalContact,
     may_continue: &dyn Fn() -> bool,
 ) -> Result<Option<RehearsedRun>, String> {
-    let mut world = World::new(stage, contact);
+    let run = RunId::of_rehearsal(&contact.id, stage.start_at.timestamp_millis());
+    rehearse_as(run, stage, contact, may_continue)
+}
+
+/// As [`rehearse`], with the id of the run: the waits between attempts are derived from it.
+pub(crate) fn rehearse_as(
+    run: RunId,
+    stage: &Stage,
+    contact: &RehearsalContact,
+    may_continue: &dyn Fn() -> bool,
+) -> Result<Option<RehearsedRun>, String> {
+    let mut world = World::new(run, stage, contact);
     let mut changes = changes_of(stage, &contact.id);
     world.start()?;
     for _ in 0..INPUTS_MAX {
@@ -158,7 +169,11 @@ fn changes_of(stage: &Stage, contact: &ContactId) -> BTreeMap<(DateTime<Utc>, us
         .collect()
 }
 
-fn finished(stage: &Stage, contact: &RehearsalContact, world: World<'_>) -> RehearsedRun {
+fn finished(stage: &Stage, contact: &RehearsalContact, mut world: World<'_>) -> RehearsedRun {
+    // The run ended before their workers could start.
+    for dispatch in &world.dispatched {
+        world.recorder.withdraw_call(&dispatch.step);
+    }
     let steps_reached = steps_reached(stage, &world);
     let recorded = world.recorder.finish();
     let view = match (&world.run, world.refused) {

@@ -19,6 +19,7 @@ mod on_error;
 mod operations;
 mod pausing;
 mod people;
+mod rehearsals;
 mod require_active_user;
 mod retry_run;
 mod retrying;

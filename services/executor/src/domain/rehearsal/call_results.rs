@@ -59,6 +59,7 @@ impl World<'_> {
         );
         // The gate keeps it, or the run has ended.
         if !is_granted {
+            self.recorder.withdraw_call(&dispatch.step);
             return Ok(());
         }
         let number = self.count_call(&dispatch.step);

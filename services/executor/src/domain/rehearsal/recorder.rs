@@ -116,6 +116,19 @@ impl Recorder {
         }
     }
 
+    /// The newest call of a step was dispatched, and its worker may not start it.
+    pub(super) fn withdraw_call(&mut self, step: &str) {
+        let mut events = self.events.iter_mut().rev();
+        let call = events.find(|event| {
+            let is_call = matches!(event.outgoing, Some(Outgoing::Call { .. }));
+            is_call && event.step.as_deref() == Some(step)
+        });
+        if let Some(event) = call {
+            event.outgoing = None;
+            "Not called: the run needs it no longer.".clone_into(&mut event.message);
+        }
+    }
+
     pub(super) fn has_acted(&self, step: &str) -> bool {
         self.acted.contains(step)
     }

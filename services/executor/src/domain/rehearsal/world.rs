@@ -56,7 +56,7 @@ pub(super) enum Due {
 }
 
 impl<'s> World<'s> {
-    pub(super) fn new(stage: &'s Stage, contact: &'s RehearsalContact) -> Self {
+    pub(super) fn new(id: RunId, stage: &'s Stage, contact: &'s RehearsalContact) -> Self {
         Self {
             stage,
             now: stage.start_at,
@@ -69,7 +69,7 @@ impl<'s> World<'s> {
             requests: BTreeMap::new(),
             children: VecDeque::new(),
             contact_id: &contact.id,
-            id: RunId::of_rehearsal(&contact.id, stage.start_at.timestamp_millis()),
+            id,
             timers: BTreeMap::new(),
             values: BTreeMap::new(),
             rows: BTreeMap::new(),

@@ -1,6 +1,6 @@
 //! What holds in every history: the checks of [`World::give`] after each of many random inputs.
 
-mod plans;
+pub(super) mod plans;
 mod services;
 mod workers;
 
