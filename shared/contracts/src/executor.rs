@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::agent::{AgentStats, AgentView, GetAgentStats, PlannedStepView};
 use crate::asking::{RequestInput, RequestedInput};
-use crate::contact::{Activity, ContactView};
+use crate::contact::{Activity, ContactView, TagChange};
 use crate::erasure::{EraseContact, ErasureView, GetErasure};
 use crate::history::HistoryItem;
 use crate::hold::{CloseReply, HandoffUpdate, HandoffUpdateReply, HoldClosed};
@@ -147,6 +147,9 @@ pub struct PatchContact {
     pub contact: ContactId,
     /// `null` removes a field.
     pub patch: Map<String, Value>,
+    /// Applied after the patch.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub tags: TagChange,
 }
 
 /// Forgets a contact.

@@ -247,7 +247,7 @@ fn of_gateway() -> Vec<String> {
     }
 }
 
-/// The commands of the built-in tools `update_contact` and `create_task`.
+/// The commands of the built-in tools that change contacts, and of `create_task`.
 fn built_in_tools() -> Vec<String> {
     asked! { PatchContact, OpenHold }
 }

@@ -11,18 +11,29 @@ use serde_json::Value;
 use crate::message::Actor;
 
 /// Names that mean a tool of Holdpoint itself.
-pub const BUILT_IN: [&str; 5] = [
+pub const BUILT_IN: [&str; 7] = [
     "log",
     "http_request",
     "send_email",
+    "add_tag",
+    "remove_tag",
     "update_contact",
     "create_task",
 ];
+
+/// Built-in tools whose second call does no harm, whatever the author of the step says.
+const HARMLESS: [&str; 3] = ["log", "add_tag", "remove_tag"];
 
 /// Whether a name means a tool of Holdpoint itself.
 #[must_use]
 pub fn is_built_in(name: &str) -> bool {
     BUILT_IN.contains(&name)
+}
+
+/// Whether a second call of a tool of Holdpoint itself does no harm, whatever its arguments are.
+#[must_use]
+pub fn is_always_idempotent(name: &str) -> bool {
+    HARMLESS.contains(&name)
 }
 
 /// How much harm a tool can do (S2-R2).

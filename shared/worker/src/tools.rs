@@ -14,14 +14,17 @@ use serde_json::Value;
 
 use crate::tool::{Risk, Tool, ToolDefinition, ToolFailure};
 
+mod change_tags;
 mod create_task;
 pub mod http_request;
 mod http_tool;
 mod log;
+mod patch_contact;
 mod send_command;
 pub mod send_email;
 mod update_contact;
 
+pub(crate) use change_tags::ChangeTags;
 pub(crate) use create_task::CreateTask;
 pub use http_request::HttpRequest;
 pub(crate) use http_tool::HttpTool;
@@ -36,8 +39,7 @@ pub const MAX_INLINE_RESULT: usize = 256 * 1024;
 /// Longest quote of another text in a message, in characters.
 const MAX_QUOTE: usize = 200;
 
-/// All built-in tools: `log`, `http_request`, `send_email`, `update_contact`, `create_task`, and the tools
-/// that are registered as an HTTP call.
+/// All tools of [`BUILT_IN`](holdpoint_contracts::tool::BUILT_IN), and the tools that are registered as an HTTP call.
 #[must_use]
 pub fn builtin(
     http: HttpRequest,
@@ -49,6 +51,14 @@ pub fn builtin(
         Arc::new(Log),
         Arc::new(http.clone()),
         Arc::new(email),
+        Arc::new(ChangeTags {
+            is_added: true,
+            patch_contact: Arc::clone(&patch_contact),
+        }),
+        Arc::new(ChangeTags {
+            is_added: false,
+            patch_contact: Arc::clone(&patch_contact),
+        }),
         Arc::new(UpdateContact { patch_contact }),
         Arc::new(CreateTask { open_hold }),
         Arc::new(HttpTool {

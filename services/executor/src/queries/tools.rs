@@ -8,7 +8,7 @@ use holdpoint_contracts::run::Page;
 use holdpoint_contracts::steps::HTTP_QUEUE;
 use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
 use holdpoint_contracts::tool::{
-    BUILT_IN, NODES_SHOWN, Risk, ToolSource, ToolSpec, ToolView, is_built_in,
+    BUILT_IN, NODES_SHOWN, Risk, ToolSource, ToolSpec, ToolView, is_always_idempotent, is_built_in,
 };
 use holdpoint_ids::{NodeName, ToolName, Workspace};
 use holdpoint_kernel::{LIMIT_MAX, check_limit, cut_page};
@@ -148,7 +148,7 @@ fn unregistered(name: ToolName) -> ToolView {
         ToolSource::Worker
     };
     let tool = ToolSpec {
-        idempotent: name.as_str() == "log",
+        idempotent: is_always_idempotent(name.as_str()),
         name,
         version: None,
         risk: Risk::Medium,

@@ -7,7 +7,9 @@ use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_ids::Workspace;
 use serde_json::{Value, json};
 
-use super::{HttpRequest, Log, MailTransport, SendCommand, SendEmail, UpdateContact, builtin};
+use super::{
+    ChangeTags, HttpRequest, Log, MailTransport, SendCommand, SendEmail, UpdateContact, builtin,
+};
 use crate::{
     targets::EgressPolicy,
     tool::{CallCost, Risk, Tool, ToolCall, ToolFailure, ToolSuccess, tool_fn},
@@ -198,7 +200,7 @@ async fn a_contact_is_patched_once_for_one_step() {
     tool.call(&call(other)).await.unwrap();
     let sent = sent.lock().unwrap();
     let (workspace, envelope) = &sent[0];
-    let PatchContact { contact, patch } = &envelope.command;
+    let PatchContact { contact, patch, .. } = &envelope.command;
     assert_eq!((workspace.as_str(), contact.as_str()), ("default", "ann"));
     assert_eq!(json!(patch), json!({ "stage": "won", "note": null }));
     let key = envelope.key.as_ref().unwrap();
@@ -207,6 +209,47 @@ async fn a_contact_is_patched_once_for_one_step() {
         "run_01920000000070008000000000000001/step-01:contact"
     );
     assert_eq!(sent[1].1.command.contact.as_str(), "bob");
+}
+
+/// Words 5: the executor changes the tags, once for one step.
+#[tokio::test]
+async fn tags_are_changed_once_for_one_step() {
+    let reply = json!({ "id": "ann", "tags": ["eu", "vip"] });
+    for (is_added, description) in [
+        (true, "Tag \"vip\" added to contact ann"),
+        (false, "Tag \"vip\" removed from contact ann"),
+    ] {
+        let (patch_contact, sent) = service(Ok(reply.clone()));
+        let tool = ChangeTags {
+            is_added,
+            patch_contact,
+        };
+        let done = tool.call(&call(json!({ "tag": "vip" }))).await.unwrap();
+        assert_eq!(done.description, description);
+        assert_eq!(
+            done.data,
+            json!({ "contact": "ann", "tags": ["eu", "vip"] })
+        );
+        let several = json!({ "tags": ["a", "b"], "contact": "bob", "idempotent": true });
+        tool.call(&call(several)).await.unwrap();
+        let refused = failure(&tool, json!({ "tags": [] })).await;
+        assert!(refused.message.contains("names no tag"), "{refused}");
+        let sent = sent.lock().unwrap();
+        let names = if is_added { "add" } else { "remove" };
+        assert_eq!(
+            json!(sent[0].1.command),
+            json!({ "contact": "ann", "patch": {}, "tags": { names: ["vip"] } })
+        );
+        assert_eq!(
+            json!(sent[1].1.command),
+            json!({ "contact": "bob", "patch": {}, "tags": { names: ["a", "b"] } })
+        );
+        let key = sent[0].1.key.as_ref().unwrap();
+        assert_eq!(
+            key.key,
+            "run_01920000000070008000000000000001/step-01:contact"
+        );
+    }
 }
 
 /// S0-R5
@@ -253,6 +296,8 @@ async fn every_built_in_tool_has_the_name_that_steps_use() {
             "log",
             "http_request",
             "send_email",
+            "add_tag",
+            "remove_tag",
             "update_contact",
             "create_task",
             holdpoint_contracts::steps::HTTP_QUEUE
