@@ -136,7 +136,9 @@ async fn a_list_has_the_tools_of_all_sources() {
             ("log", "built_in"),
             ("orders.find", "http"),
             ("remove_tag", "built_in"),
+            ("search_contacts", "built_in"),
             ("send_email", "built_in"),
+            ("set", "built_in"),
             ("update_contact", "built_in"),
         ]
     );

@@ -33,6 +33,7 @@ mod child_runs;
 mod migrate_run;
 mod pauses;
 mod scheduled_starts;
+mod search_contacts;
 mod tools;
 mod watch_run_ends;
 
@@ -43,6 +44,7 @@ pub use child_runs::{
 pub use migrate_run::MigrateRun;
 pub use pauses::{PauseNew, PauseWaiting};
 pub use scheduled_starts::{ScheduledStart, ScheduledStartReply, StartScheduled};
+pub use search_contacts::SearchContacts;
 pub use tools::{DeleteTool, GetTool, ListTools, PutTool};
 pub use watch_run_ends::{RunEndWatched, RunEndsOf, WatchRunEnds};
 
@@ -95,6 +97,7 @@ queries! {
     ListAgents:     "agents"     -> Page<AgentView>;
     GetContact:     "contact"    -> ContactView;
     ListContacts:   "contacts"   -> Page<ContactView>;
+    SearchContacts: "search_contacts" -> Page<ContactView>;
     GetErasure:     "erasure"    -> ErasureView;
     ListActivities: "activities" -> Page<Activity>;
     ListTools:      "tools"      -> Page<ToolView>;

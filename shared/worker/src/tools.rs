@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use holdpoint_contracts::executor::PatchContact;
+use holdpoint_contracts::executor::{PatchContact, SearchContacts};
 use holdpoint_contracts::handoff::OpenHold;
 use holdpoint_contracts::steps::HTTP_QUEUE;
 use serde::de::DeserializeOwned;
@@ -20,8 +20,10 @@ pub mod http_request;
 mod http_tool;
 mod log;
 mod patch_contact;
+mod search_contacts;
 mod send_command;
 pub mod send_email;
+mod set_values;
 mod update_contact;
 
 pub(crate) use change_tags::ChangeTags;
@@ -29,8 +31,10 @@ pub(crate) use create_task::CreateTask;
 pub use http_request::HttpRequest;
 pub(crate) use http_tool::HttpTool;
 pub(crate) use log::Log;
-pub use send_command::{SendCommand, send_over};
+pub(crate) use search_contacts::FindContacts;
+pub use send_command::{SendCommand, SendQuery, query_over, send_over};
 pub use send_email::{MailTransport, SendEmail};
+pub(crate) use set_values::SetValues;
 pub(crate) use update_contact::UpdateContact;
 
 /// Largest result in the step row, in bytes of JSON. A larger one fails the step.
@@ -46,9 +50,11 @@ pub fn builtin(
     email: SendEmail,
     patch_contact: SendCommand<PatchContact>,
     open_hold: SendCommand<OpenHold>,
+    search: SendQuery<SearchContacts>,
 ) -> Vec<Arc<dyn Tool>> {
     vec![
         Arc::new(Log),
+        Arc::new(SetValues),
         Arc::new(http.clone()),
         Arc::new(email),
         Arc::new(ChangeTags {
@@ -60,6 +66,7 @@ pub fn builtin(
             patch_contact: Arc::clone(&patch_contact),
         }),
         Arc::new(UpdateContact { patch_contact }),
+        Arc::new(FindContacts { search }),
         Arc::new(CreateTask { open_hold }),
         Arc::new(HttpTool {
             risk: Risk::Medium,

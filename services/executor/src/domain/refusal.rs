@@ -60,6 +60,9 @@ pub enum Refusal {
     /// Tags that a contact cannot get or lose, with the reason.
     #[error("{0}")]
     InvalidTags(String),
+    /// A search for contacts that is out of its limits, with the reason.
+    #[error("{0}")]
+    InvalidSearch(String),
     #[error("run `{0}` not found in this workspace")]
     RunNotFound(RunId),
     /// Another workspace has a run with this id.
@@ -295,6 +298,7 @@ impl Refusal {
             | Self::WhichStep(_)
             | Self::InvalidQuestion(_)
             | Self::InvalidTags(_)
+            | Self::InvalidSearch(_)
             | Self::InvalidTool(_) => (422, "invalid_body"),
             Self::InvalidInput(_) | Self::NoLimitKey(..) => (422, "invalid_input"),
             Self::ContactRequired(_) => (422, "contact_required"),

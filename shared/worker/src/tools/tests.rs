@@ -3,12 +3,14 @@ use std::sync::{Arc, Mutex};
 use holdpoint_contracts::executor::PatchContact;
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::steps::StepDispatch;
+use holdpoint_contracts::steps::{HTTP_QUEUE, StepDispatch};
+use holdpoint_contracts::tool::{BUILT_IN, built_in_risk};
 use holdpoint_ids::Workspace;
 use serde_json::{Value, json};
 
 use super::{
-    ChangeTags, HttpRequest, Log, MailTransport, SendCommand, SendEmail, UpdateContact, builtin,
+    ChangeTags, HttpRequest, Log, MailTransport, SendCommand, SendEmail, SetValues, UpdateContact,
+    builtin,
 };
 use crate::{
     targets::EgressPolicy,
@@ -18,6 +20,7 @@ use crate::{
 mod create_task;
 mod http;
 mod http_tool;
+mod search_contacts;
 
 /// A call of step `step-01` of run `run_01920000000070008000000000000001` at a fixed time.
 pub(super) fn call(args: Value) -> ToolCall {
@@ -93,6 +96,23 @@ async fn a_logged_message_is_the_result() {
         })
     );
     assert!(Log.call(&call(json!({ "message": "" }))).await.is_ok());
+}
+
+/// Words 5: later steps name what was set.
+#[tokio::test]
+async fn values_that_are_set_are_the_result() {
+    let values = json!({ "total": 5, "idempotent": "no", "list": [1, { "a": null }] });
+    let done = SetValues.call(&call(values.clone())).await;
+    assert_eq!(
+        done,
+        Ok(ToolSuccess {
+            description: "Set total, idempotent, list".to_owned(),
+            data: values,
+        })
+    );
+    for args in [json!({}), json!(null), json!([1])] {
+        assert_eq!(failure(&SetValues, args).await.code, "invalid_args");
+    }
 }
 
 /// S0-R5
@@ -288,19 +308,27 @@ async fn every_built_in_tool_has_the_name_that_steps_use() {
         SendEmail::new(MailTransport::Maildir("nowhere".into()), None).unwrap(),
         service(patched()).0,
         service(patched()).0,
+        search_contacts::directory(Vec::new()).0,
     );
+    let built_in = tools.iter().filter(|tool| tool.name() != HTTP_QUEUE);
+    for tool in built_in.clone() {
+        assert_eq!(tool.risk(), built_in_risk(tool.name()), "{}", tool.name());
+    }
+    assert!(built_in.map(|tool| tool.name()).eq(BUILT_IN));
     let names: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
     assert_eq!(
         names,
         [
             "log",
+            "set",
             "http_request",
             "send_email",
             "add_tag",
             "remove_tag",
             "update_contact",
+            "search_contacts",
             "create_task",
-            holdpoint_contracts::steps::HTTP_QUEUE
+            HTTP_QUEUE
         ]
     );
 }
