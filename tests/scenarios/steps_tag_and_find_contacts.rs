@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::world::{PATIENCE, World};
 
 async fn put_contact(world: &World, id: &str, fields: Value) {
     let path = format!("/contacts/{id}");
@@ -40,6 +40,31 @@ async fn tags_of_many_runs_are_all_kept() {
         .chain((0..10).map(|number| format!("t{number}")))
         .collect();
     assert_eq!(json!(tags), json!(expected));
+}
+
+/// Words 5: a kill between the change of the tags and its reply asks no person, and a repetition changes nothing.
+#[tokio::test]
+async fn a_kill_changes_the_tags_once() {
+    for point in ["decided", "committed", "published"] {
+        let crash = format!("executor:{point}:1:patch_contact");
+        let mut world = World::with_real_env(&[("HOLDPOINT_CRASH", &crash)]).await;
+        put_contact(&world, "zoe", json!({ "tags": ["old", "eu"] })).await;
+        let steps = json!([
+            { "tool": "add_tag", "args": { "tag": "vip" } },
+            { "tool": "remove_tag", "args": { "tag": "old" } },
+        ]);
+        world.agent("tagger", steps).await;
+        let id = world.start_run("tagger", json!({ "contact": "zoe" })).await;
+        world.up.ended(PATIENCE).await.unwrap();
+        world.up.options_mut().env.clear();
+        world.up.restart().await.unwrap();
+        let run = world.until_status(&id, "completed").await;
+        let (_, zoe) = world.up.get("/contacts/zoe").await.unwrap();
+        assert_eq!(zoe["tags"], json!(["eu", "vip"]), "{point}: {run}");
+        let history = world.history(&id).await;
+        let count = |kind: &str| history.iter().filter(|one| *one == kind).count();
+        assert_eq!(count("run.completed"), 1, "{point}: {history:?}");
+    }
 }
 
 /// Words 5: a tag that is refused fails its step with the limit.

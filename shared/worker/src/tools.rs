@@ -40,6 +40,9 @@ pub(crate) use update_contact::UpdateContact;
 /// Largest result in the step row, in bytes of JSON. A larger one fails the step.
 pub const MAX_INLINE_RESULT: usize = 256 * 1024;
 
+/// Status of a service that refuses the arguments. Every attempt would repeat it.
+const REFUSED: u16 = 422;
+
 /// Longest quote of another text in a message, in characters.
 const MAX_QUOTE: usize = 200;
 

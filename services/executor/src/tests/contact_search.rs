@@ -7,14 +7,17 @@ use chrono::TimeDelta;
 use holdpoint_auth::{Keys, Secrets, StepClaims};
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
-use holdpoint_contracts::executor::{ApplyAgent, CancelRun, PutContact, SearchContacts, StartRun};
-use holdpoint_contracts::message::Envelope;
+use holdpoint_contracts::contact::TagChange;
+use holdpoint_contracts::executor::{
+    ApplyAgent, CancelRun, GetContact, PatchContact, PutContact, SearchContacts, StartRun,
+};
+use holdpoint_contracts::message::{Envelope, IdempotencyKey};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_ids::{RunId, Workspace};
 use holdpoint_kernel::{Deps, RETENTION_DEFAULT};
 use holdpoint_store::Location;
 use holdpoint_testkit::NatsProcess;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -88,6 +91,48 @@ impl Searched {
         let ids: Vec<_> = page.items.iter().map(|contact| &contact.id).collect();
         Ok(json!([ids, page.next_cursor]))
     }
+}
+
+/// Words 5: a repeated change of tags is not applied again, whatever has changed since.
+async fn change_tags_twice(bus: &Bus) {
+    let acme = "acme".parse().unwrap();
+    let add = |key: &str, tags: TagChange| {
+        let command = PatchContact {
+            contact: "ann".parse().unwrap(),
+            patch: Map::new(),
+            tags,
+        };
+        let key = Some(IdempotencyKey {
+            key: key.to_owned(),
+            digest: key.to_owned(),
+        });
+        Envelope {
+            key,
+            ..Envelope::of_service("worker", command)
+        }
+    };
+    let vip = || vec!["vip".to_owned()];
+    let first = TagChange {
+        add: vip(),
+        ..TagChange::default()
+    };
+    let removal = TagChange {
+        remove: vip(),
+        ..TagChange::default()
+    };
+    for (key, tags, expected) in [
+        ("one", first.clone(), json!(["vip"])),
+        ("same", first.clone(), json!(["vip"])),
+        ("two", removal, json!([])),
+        ("one", first.clone(), json!(["vip"])),
+        ("same", first, json!(["vip"])),
+    ] {
+        let reply = bus.ask(&acme, &add(key, tags)).await.unwrap();
+        assert_eq!(reply.fields["tags"], expected, "{key}");
+    }
+    let contact = "ann".parse().unwrap();
+    let ann = bus.query(&acme, &GetContact { contact }).await.unwrap();
+    assert_eq!(ann.fields["tags"], json!([]));
 }
 
 /// Words 5: the token of a step finds contacts of its workspace, and none once the step has ended.
@@ -172,6 +217,7 @@ async fn a_step_finds_contacts_of_its_workspace_only() {
         let refused = searched.search(workspace, &claims, json!({})).await;
         assert_eq!(refused.unwrap_err().status, 401, "{workspace} {claims:?}");
     }
+    change_tags_twice(&bus).await;
     let cancel = CancelRun {
         run: searched.run,
         reason: None,

@@ -10,8 +10,8 @@ use holdpoint_ids::IdError;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::quote;
 use super::send_command::SendCommand;
+use super::{REFUSED, quote};
 use crate::tool::{ToolCall, ToolFailure};
 
 #[derive(Default)]
@@ -25,7 +25,8 @@ pub(super) struct ContactChange {
 /// Changes a contact once per step.
 ///
 /// # Errors
-/// Code `no_contact`, or `contact_not_updated` with the reason for people. It is stored and shown (S0-R5).
+/// Code `no_contact`, or `invalid_args` or `contact_not_updated` with the reason for people. It is stored and shown
+/// (S0-R5).
 pub(super) async fn patch_contact(
     send: &SendCommand<PatchContact>,
     call: &ToolCall,
@@ -59,5 +60,8 @@ pub(super) async fn patch_contact(
         command,
     };
     let patched = send(call.dispatch.workspace.clone(), envelope).await;
-    patched.map_err(|problem| refused(&problem.detail))
+    patched.map_err(|problem| match problem.status {
+        REFUSED => ToolFailure::new("invalid_args", quote(&problem.detail)),
+        _ => refused(&problem.detail),
+    })
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::send_command::SendQuery;
-use super::{quote, read_args};
+use super::{REFUSED, quote, read_args};
 use crate::tool::{BoxFuture, Risk, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 
 const NAME: &str = "search_contacts";
@@ -40,7 +40,7 @@ impl FindContacts {
             cursor: None,
         };
         let (contacts, has_more) = self.all_pages(call, query).await.map_err(|problem| {
-            let code = if problem.status == 422 {
+            let code = if problem.status == REFUSED {
                 "invalid_args"
             } else {
                 "search_failed"

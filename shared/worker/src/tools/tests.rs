@@ -254,6 +254,16 @@ async fn tags_are_changed_once_for_one_step() {
         tool.call(&call(several)).await.unwrap();
         let refused = failure(&tool, json!({ "tags": [] })).await;
         assert!(refused.message.contains("names no tag"), "{refused}");
+        let (patch_contact, _sent) = service(Err(Problem::new(422, "invalid_body", "No.")));
+        let tool = ChangeTags {
+            is_added,
+            patch_contact,
+        };
+        let refused = failure(&tool, json!({ "tag": "x" })).await;
+        assert_eq!(
+            (refused.code.as_str(), refused.message.as_str()),
+            ("invalid_args", "No.")
+        );
         let sent = sent.lock().unwrap();
         let names = if is_added { "add" } else { "remove" };
         assert_eq!(
