@@ -91,6 +91,60 @@ impl Searched {
         let ids: Vec<_> = page.items.iter().map(|contact| &contact.id).collect();
         Ok(json!([ids, page.next_cursor]))
     }
+
+    /// A token of another workspace, run, step or dispatch, or an old one, finds nothing.
+    async fn refuse_others(&self, own: &StepClaims) {
+        let umbrella: Workspace = "umbrella".parse().unwrap();
+        let others = [
+            ("umbrella", own.clone()),
+            (
+                "umbrella",
+                StepClaims {
+                    workspace: umbrella.clone(),
+                    ..own.clone()
+                },
+            ),
+            (
+                "acme",
+                StepClaims {
+                    workspace: umbrella,
+                    ..own.clone()
+                },
+            ),
+            (
+                "acme",
+                StepClaims {
+                    run: RunId::fresh(),
+                    ..own.clone()
+                },
+            ),
+            (
+                "acme",
+                StepClaims {
+                    step: "step-02".to_owned(),
+                    ..own.clone()
+                },
+            ),
+            (
+                "acme",
+                StepClaims {
+                    dispatch: 2,
+                    ..own.clone()
+                },
+            ),
+            (
+                "acme",
+                StepClaims {
+                    expires_at: own.expires_at - TimeDelta::hours(1),
+                    ..own.clone()
+                },
+            ),
+        ];
+        for (workspace, claims) in others {
+            let refused = self.search(workspace, &claims, json!({})).await;
+            assert_eq!(refused.unwrap_err().status, 401, "{workspace} {claims:?}");
+        }
+    }
 }
 
 /// Words 5: a repeated change of tags is not applied again, whatever has changed since.
@@ -167,56 +221,7 @@ async fn a_step_finds_contacts_of_its_workspace_only() {
     let refused = searched.search("acme", &own, json!({ "limit": 101 })).await;
     assert_eq!(refused.unwrap_err().status, 422);
 
-    let umbrella: Workspace = "umbrella".parse().unwrap();
-    let others = [
-        ("umbrella", own.clone()),
-        (
-            "umbrella",
-            StepClaims {
-                workspace: umbrella.clone(),
-                ..own.clone()
-            },
-        ),
-        (
-            "acme",
-            StepClaims {
-                workspace: umbrella,
-                ..own.clone()
-            },
-        ),
-        (
-            "acme",
-            StepClaims {
-                run: RunId::fresh(),
-                ..own.clone()
-            },
-        ),
-        (
-            "acme",
-            StepClaims {
-                step: "step-02".to_owned(),
-                ..own.clone()
-            },
-        ),
-        (
-            "acme",
-            StepClaims {
-                dispatch: 2,
-                ..own.clone()
-            },
-        ),
-        (
-            "acme",
-            StepClaims {
-                expires_at: own.expires_at - TimeDelta::hours(1),
-                ..own.clone()
-            },
-        ),
-    ];
-    for (workspace, claims) in others {
-        let refused = searched.search(workspace, &claims, json!({})).await;
-        assert_eq!(refused.unwrap_err().status, 401, "{workspace} {claims:?}");
-    }
+    searched.refuse_others(&own).await;
     change_tags_twice(&bus).await;
     let cancel = CancelRun {
         run: searched.run,

@@ -176,6 +176,10 @@ fn changes_of_the_contact() {
         &json!({ "tool": "update_contact", "args": { "set": { "stage": null } } }),
         &["Set contact.stage to null"],
     );
+}
+
+#[test]
+fn added_tags() {
     assert_step(
         &json!({ "tool": "add_tag", "args": { "tag": "vip" } }),
         &[
@@ -224,6 +228,10 @@ fn changes_of_the_contact() {
         step("If contact replied, add tag \"warm\" and \"eu\" named mark"),
         json!({ "id": "mark", "when": step("If contact replied, finish")["when"], "tool": "add_tag", "args": { "tags": ["warm", "eu"] } })
     );
+}
+
+#[test]
+fn removed_tags() {
     assert_step(
         &json!({ "tool": "remove_tag", "args": { "tag": "vip" } }),
         &[
