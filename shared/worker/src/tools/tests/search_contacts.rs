@@ -13,11 +13,11 @@ use crate::tools::{FindContacts, SendQuery};
 type Reply = Result<Page<ContactView>, Problem>;
 
 /// The queries, each with its workspace.
-type Asked = Arc<Mutex<Vec<(String, SearchContacts)>>>;
+type SentQueries = Arc<Mutex<Vec<(String, SearchContacts)>>>;
 
 /// Replies to each query in turn, and keeps the queries.
-pub(super) fn directory(replies: Vec<Reply>) -> (SendQuery<SearchContacts>, Asked) {
-    let asked = Asked::default();
+pub(super) fn directory(replies: Vec<Reply>) -> (SendQuery<SearchContacts>, SentQueries) {
+    let asked = SentQueries::default();
     let (kept, replies) = (Arc::clone(&asked), Mutex::new(replies.into_iter()));
     let search: SendQuery<SearchContacts> = Arc::new(move |workspace, query| {
         kept.lock().unwrap().push((workspace.to_string(), query));
