@@ -166,6 +166,57 @@ async fn an_unsigned_old_or_unknown_reply_is_refused() {
     assert_eq!(known["replied"], Value::Null, "nothing was done: {known}");
 }
 
+/// Words 5: a mail is one reply, however often and by whatever hook its provider posts it.
+#[tokio::test]
+async fn a_mail_that_is_posted_again_is_one_reply() {
+    let world = World::with_test_clock().await;
+    known_people(&world).await;
+    let (mail, other) = (
+        Provider::joins(&world, "mail").await,
+        Provider::joins(&world, "other").await,
+    );
+    let at = now(&world).await;
+    let body = |more: Value| {
+        let mut body = reply(&json!({ "from": "a@x.example", "message_id": "<1@x.example>" }));
+        body.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        body
+    };
+    for (provider, id, more) in [
+        (&mail, "m1", json!({ "sentiment": "positive" })),
+        (&mail, "m1", json!({ "sentiment": "positive" })),
+        (
+            &mail,
+            "m2",
+            json!({ "sentiment": "negative", "text": "No" }),
+        ),
+        (&other, "o1", json!({ "message_id": " 1@x.example" })),
+    ] {
+        let (status, response) = provider.posts(id, at, &body(more)).await;
+        assert_eq!(
+            (status, &response["contact"]),
+            (200, &json!("ann")),
+            "{response}"
+        );
+    }
+    let (_, ann) = world.up.get("/contacts/ann").await.unwrap();
+    assert_eq!(ann["sentiment"], "positive", "{ann}");
+    let (_, said) = world.up.get("/contacts/ann/activities").await.unwrap();
+    assert_eq!(said["items"].as_array().unwrap().len(), 1, "{said}");
+    let another = body(json!({ "message_id": "<2@x.example>" }));
+    assert_eq!(mail.posts("m1", at, &another).await.0, 200);
+    let (_, said) = world.up.get("/contacts/ann/activities").await.unwrap();
+    assert_eq!(said["items"].as_array().unwrap().len(), 2, "{said}");
+    let long = "x".repeat(999);
+    for id in ["", "<>", "a\nb", long.as_str()] {
+        let response = mail
+            .posts("m3", at, &body(json!({ "message_id": id })))
+            .await;
+        assert_eq!(code(response), (422, "invalid_body".to_owned()));
+    }
+}
+
 #[tokio::test]
 async fn a_hook_accepts_each_id_once_and_nothing_after_its_deletion() {
     let world = World::with_test_clock().await;

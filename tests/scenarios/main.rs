@@ -101,6 +101,7 @@ mod quiet_hours_delay_mails;
 mod requests_follow_their_named_policies;
 mod services_run_as_separate_processes;
 mod steps_see_what_came_before;
+mod steps_tag_and_find_contacts;
 mod streams_have_bounds;
 mod the_calls_of_a_fan_out_are_approved_together;
 mod the_command_line_speaks_to_a_running_system;

@@ -129,12 +129,16 @@ async fn a_list_has_the_tools_of_all_sources() {
     assert_eq!(
         sources.collect::<Vec<_>>(),
         [
+            ("add_tag", "built_in"),
             ("create_task", "built_in"),
             ("crm.merge", "worker"),
             ("http_request", "built_in"),
             ("log", "built_in"),
             ("orders.find", "http"),
+            ("remove_tag", "built_in"),
+            ("search_contacts", "built_in"),
             ("send_email", "built_in"),
+            ("set", "built_in"),
             ("update_contact", "built_in"),
         ]
     );

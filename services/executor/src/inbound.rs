@@ -103,7 +103,8 @@ fn decode_definition(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
             contact(it.contact, ContactInput::Put(it.fields))
         }),
         PatchContact::VERB => caller.read_one(body, Right::Ask, |it: PatchContact, _| {
-            contact(it.contact, ContactInput::Patch(it.patch))
+            let (patch, tags) = (it.patch, it.tags);
+            contact(it.contact, ContactInput::Patch { patch, tags })
         }),
         AddActivity::VERB => caller.read_one(body, Right::Ask, |it: AddActivity, _| {
             let input = ContactInput::Say {

@@ -106,7 +106,11 @@ pub async fn start(
         inline_worker::InlineWorker::new(&service, &handle, &readers, tools)
             .start(stop.clone(), tracker);
     }
-    let queries = Arc::new(queries::ExecutorQueries::new(readers, deps.clock.clone()));
+    let queries = Arc::new(queries::ExecutorQueries::new(
+        readers,
+        deps.clock.clone(),
+        deps.keys.steps.clone(),
+    ));
     serve_queries(&deps.bus, queries, stop, tracker).await?;
     Ok(handle)
 }

@@ -1,6 +1,7 @@
 //! Reads of the executor, answered from the rows beside the writer. They change nothing.
 
 mod child_runs;
+mod contact_search;
 mod early_calls;
 mod erasure;
 mod nodes;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use holdpoint_auth::StepKey;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::agent::{AgentView, GetAgentStats};
 use holdpoint_contracts::contact::{Activity, ContactView};
@@ -28,6 +30,7 @@ use holdpoint_contracts::erasure::GetErasure;
 use holdpoint_contracts::executor::{
     GetAgent, GetContact, GetHistory, GetRun, GetTool, HistoryPage, ListActivities, ListAgents,
     ListClaims, ListContacts, ListNodes, ListRuns, ListTools, PlanAgent, PlannedAgent, SERVICE,
+    SearchContacts,
 };
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::operation::{
@@ -65,6 +68,8 @@ const COMPILE_WITHIN: Duration = Duration::from_secs(3);
 pub(crate) struct ExecutorQueries {
     db: DatabaseConnection,
     clock: Clock,
+    /// Checks the tokens of steps.
+    steps: StepKey,
     /// Agents are compiled on a blocking thread, one at a time: a hostile text occupies one core at most.
     compiling: Arc<Semaphore>,
     /// As for compilations: a rehearsal occupies one core.
@@ -109,10 +114,11 @@ fn plan(query: &PlanAgent) -> Result<(Plan, PlannedAgent), Problem> {
 }
 
 impl ExecutorQueries {
-    pub(crate) fn new(db: DatabaseConnection, clock: Clock) -> Self {
+    pub(crate) fn new(db: DatabaseConnection, clock: Clock, steps: StepKey) -> Self {
         Self {
             db,
             clock,
+            steps,
             compiling: Arc::new(Semaphore::new(1)),
             rehearsing: Arc::new(Semaphore::new(1)),
         }
@@ -138,6 +144,9 @@ impl ExecutorQueries {
                 write_reply(self.activities(workspace, &read_query(body)?).await?)
             }
             ListContacts::NAME => write_reply(self.contacts(workspace, &read_query(body)?).await?),
+            SearchContacts::NAME => {
+                write_reply(self.search_contacts(workspace, &read_query(body)?).await?)
+            }
             GetRun::NAME => write_reply(self.run(workspace, &read_query(body)?).await?),
             ListRuns::NAME => write_reply(self.runs(workspace, &read_query(body)?).await?),
             GetTool::NAME => write_reply(self.tool(workspace, &read_query(body)?).await?),

@@ -1,5 +1,7 @@
 //! The whole service on a real bus that goes away.
 
+mod contact_search;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

@@ -18,6 +18,18 @@ pub struct ContactView {
     pub fields: serde_json::Map<String, Value>,
 }
 
+/// A change of single tags of a contact. Its other tags stay, also those that are set at the same time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TagChange {
+    /// At most 100, of 1 to 64 characters each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub add: Vec<String>,
+    /// As many. A tag that the contact does not have changes nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remove: Vec<String>,
+}
+
 /// Something that was said to or by a contact, or done with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::agent::{AgentStats, AgentView, GetAgentStats, PlannedStepView};
 use crate::asking::{RequestInput, RequestedInput};
-use crate::contact::{Activity, ContactView};
+use crate::contact::{Activity, ContactView, TagChange};
 use crate::erasure::{EraseContact, ErasureView, GetErasure};
 use crate::history::HistoryItem;
 use crate::hold::{CloseReply, HandoffUpdate, HandoffUpdateReply, HoldClosed};
@@ -34,6 +34,7 @@ mod child_runs;
 mod migrate_run;
 mod pauses;
 mod scheduled_starts;
+mod search_contacts;
 mod tools;
 mod watch_run_ends;
 
@@ -44,6 +45,7 @@ pub use child_runs::{
 pub use migrate_run::MigrateRun;
 pub use pauses::{PauseNew, PauseWaiting};
 pub use scheduled_starts::{ScheduledStart, ScheduledStartReply, StartScheduled};
+pub use search_contacts::SearchContacts;
 pub use tools::{DeleteTool, GetTool, ListTools, PutTool};
 pub use watch_run_ends::{RunEndWatched, RunEndsOf, WatchRunEnds};
 
@@ -97,6 +99,7 @@ queries! {
     ListAgents:     "agents"     -> Page<AgentView>;
     GetContact:     "contact"    -> ContactView;
     ListContacts:   "contacts"   -> Page<ContactView>;
+    SearchContacts: "search_contacts" -> Page<ContactView>;
     GetErasure:     "erasure"    -> ErasureView;
     ListActivities: "activities" -> Page<Activity>;
     ListTools:      "tools"      -> Page<ToolView>;
@@ -149,6 +152,9 @@ pub struct PatchContact {
     pub contact: ContactId,
     /// `null` removes a field.
     pub patch: Map<String, Value>,
+    /// Applied after the patch.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub tags: TagChange,
 }
 
 /// Forgets a contact.

@@ -14,8 +14,8 @@ use crate::erasure::EraseContact;
 use crate::executor::{
     AddActivity, ApplyAgent, CancelRun, ChildRunsEnded, DeleteAgent, DeleteContact, DeleteTool,
     HandoffsUpdated, HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope, PutContact,
-    PutTool, ResumeRun, ResumeScope, RetryRun, SetChildRuns, SignalRun, StartRun, StartScheduled,
-    TakeOverRun, TimersFired, WatchRunEnds,
+    PutTool, ResumeRun, ResumeScope, RetryRun, SearchContacts, SetChildRuns, SignalRun, StartRun,
+    StartScheduled, TakeOverRun, TimersFired, WatchRunEnds,
 };
 use crate::handoff::{
     ActOnRequest, AskAgain, CreateStandingApproval, DecideRequest, DecideRequests, DeletePolicy,
@@ -247,9 +247,16 @@ fn of_gateway() -> Vec<String> {
     }
 }
 
-/// The commands of the built-in tools `update_contact` and `create_task`.
+/// The commands of the built-in tools that change contacts and of `create_task`, and the query of `search_contacts`,
+/// which needs the token of a step.
 fn built_in_tools() -> Vec<String> {
-    asked! { PatchContact, OpenHold }
+    let mut publish = asked! { PatchContact, OpenHold };
+    publish.push(format!(
+        "hp.*.get.{}.{}",
+        SearchContacts::SERVICE,
+        SearchContacts::NAME
+    ));
+    publish
 }
 
 /// The subjects of a service on the kernel: its commands and queries, replies, and its stream.

@@ -11,18 +11,44 @@ use serde_json::Value;
 use crate::message::Actor;
 
 /// Names that mean a tool of Holdpoint itself.
-pub const BUILT_IN: [&str; 5] = [
+pub const BUILT_IN: [&str; 9] = [
     "log",
+    "set",
     "http_request",
     "send_email",
+    "add_tag",
+    "remove_tag",
     "update_contact",
+    "search_contacts",
     "create_task",
 ];
+
+/// Built-in tools whose second call does no harm, whatever the author of the step says.
+const HARMLESS: [&str; 5] = ["log", "set", "add_tag", "remove_tag", "search_contacts"];
+
+/// Built-in tools without an effect.
+const READ_ONLY: [&str; 2] = ["set", "search_contacts"];
 
 /// Whether a name means a tool of Holdpoint itself.
 #[must_use]
 pub fn is_built_in(name: &str) -> bool {
     BUILT_IN.contains(&name)
+}
+
+/// Whether a second call of a tool of Holdpoint itself does no harm, whatever its arguments are.
+#[must_use]
+pub fn is_always_idempotent(name: &str) -> bool {
+    HARMLESS.contains(&name)
+}
+
+/// The risk of a tool of Holdpoint itself.
+#[must_use]
+pub fn built_in_risk(name: &str) -> Risk {
+    if READ_ONLY.contains(&name) {
+        Risk::Low
+    } else {
+        Risk::Medium
+    }
 }
 
 /// How much harm a tool can do (S2-R2).

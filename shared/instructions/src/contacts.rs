@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 use winnow::Parser as _;
-use winnow::combinator::{alt, opt, preceded};
+use winnow::combinator::{alt, opt, preceded, separated};
 
 use crate::calls::arguments;
 use crate::dates::moment;
@@ -14,6 +14,9 @@ use crate::line_parser::{
 };
 use crate::recipients::recipient;
 use crate::values::{placeholder, text_value, value};
+
+/// Most tags of a line, as of a step.
+const TAGS_MAX: usize = 100;
 
 const FIELD: &str = "a field such as `contact.stage`";
 
@@ -112,33 +115,59 @@ fn update(input: &mut Input<'_>) -> Parsed<Action> {
 }
 
 fn add_tag(input: &mut Input<'_>) -> Parsed<Action> {
-    phrase(&[
-        "add tag",
-        "add the tag",
+    let added = (
+        phrase(&["add tag", "add the tag", "add tags", "add the tags"]),
+        tags,
+        opt(phrase(&["to contact", "to the contact"])),
+    );
+    let contact = phrase(&[
         "tag contact",
         "tag the contact",
         "tag contact as",
         "tag contact with",
         "tag the contact as",
         "tag the contact with",
-    ])(input)?;
-    let tag = filled_text(input)?;
-    let _contact = opt(phrase(&["to contact", "to the contact"])).parse_next(input)?;
-    Ok(tool("add_tag", Map::from_iter([text_field("tag", tag)])))
+    ]);
+    let args = alt((added.map(|(_, args, _)| args), preceded(contact, tags))).parse_next(input)?;
+    Ok(tool("add_tag", args))
 }
 
 fn remove_tag(input: &mut Input<'_>) -> Parsed<Action> {
-    phrase(&[
-        "remove tag",
-        "remove the tag",
-        "delete tag",
-        "delete the tag",
-        "untag contact",
-        "untag the contact",
-    ])(input)?;
-    let tag = filled_text(input)?;
-    let _contact = opt(phrase(&["from contact", "from the contact"])).parse_next(input)?;
-    Ok(tool("remove_tag", Map::from_iter([text_field("tag", tag)])))
+    let removed = (
+        phrase(&[
+            "remove tag",
+            "remove the tag",
+            "remove tags",
+            "remove the tags",
+            "delete tag",
+            "delete the tag",
+            "delete tags",
+            "delete the tags",
+        ]),
+        tags,
+        opt(phrase(&["from contact", "from the contact"])),
+    );
+    let contact = phrase(&["untag contact", "untag the contact"]);
+    let args =
+        alt((removed.map(|(_, args, _)| args), preceded(contact, tags))).parse_next(input)?;
+    Ok(tool("remove_tag", args))
+}
+
+/// One tag, or several with `and`. One is the argument `tag`, and several are the list `tags`.
+fn tags(input: &mut Input<'_>) -> Parsed<Map<String, Value>> {
+    let _colon = opt(mark(":")).parse_next(input)?;
+    let joint = alt(((comma, phrase(&["and"])).void(), comma, phrase(&["and"])));
+    let mut found: Vec<String> = separated(1..=TAGS_MAX, tag, joint).parse_next(input)?;
+    let arg = match found.as_slice() {
+        [_] => text_field("tag", found.swap_remove(0)),
+        _ => ("tags".to_owned(), Value::from(found)),
+    };
+    Ok(Map::from_iter([arg]))
+}
+
+/// A text in quotes that is not blank, or a placeholder.
+fn tag(input: &mut Input<'_>) -> Parsed<String> {
+    alt((placeholder, filled_text)).parse_next(input)
 }
 
 /// `contact.stage` or `the contact's stage`.

@@ -10,7 +10,7 @@ const COMPARED_CHARS_MAX: usize = 40;
 const FIRST_WORD_TYPOS_MAX: usize = 1;
 
 /// One sample of each form. The first word counts most.
-pub(crate) const SAMPLES: [&str; 27] = [
+pub(crate) const SAMPLES: [&str; 28] = [
     "Wait 5 days",
     "Wait until 2026-12-24 09:00 in Europe/Berlin",
     "Wait until Monday at 9:00 in Europe/Berlin",
@@ -34,6 +34,7 @@ pub(crate) const SAMPLES: [&str; 27] = [
     "Set contact.stage to \"won\"",
     "Update contact: stage \"won\", score 5",
     "Add tag \"vip\"",
+    "Add the tags \"vip\" and \"eu\"",
     "Remove tag \"vip\"",
     "Create task \"Call back\" for @user.nina due in 2 days",
     "Log \"Done\"",

@@ -155,8 +155,8 @@ fn write_tool(tool: &str, args: Option<&Map<String, Value>>) -> Option<String> {
         "update_contact" => write_update(args),
         "create_task" => write_task(args),
         "log" => single_text(args, "message").map(|text| format!("log {}", write_text(text))),
-        "add_tag" => single_text(args, "tag").map(|tag| format!("add tag {}", quote(tag))),
-        "remove_tag" => single_text(args, "tag").map(|tag| format!("remove tag {}", quote(tag))),
+        "add_tag" => write_tags(args).map(|tags| format!("add {tags}")),
+        "remove_tag" => write_tags(args).map(|tags| format!("remove {tags}")),
         _ => None,
     });
     own_words.or_else(|| {
@@ -170,6 +170,19 @@ fn write_tool(tool: &str, args: Option<&Map<String, Value>>) -> Option<String> {
 fn single_text<'a>(args: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     let text = args.get(name)?.as_str()?;
     (args.len() == 1).then_some(text)
+}
+
+/// One tag as `tag`, or at least two in `tags`.
+fn write_tags(args: &Map<String, Value>) -> Option<String> {
+    if let Some(tag) = single_text(args, "tag") {
+        return Some(format!("tag {}", write_text(tag)));
+    }
+    let tags = args.get("tags")?.as_array()?;
+    let tags: Vec<String> = tags
+        .iter()
+        .map(|tag| tag.as_str().map(write_text))
+        .collect::<Option<_>>()?;
+    (args.len() == 1 && tags.len() > 1).then(|| format!("the tags {}", tags.join(" and ")))
 }
 
 fn write_mail(args: &Map<String, Value>) -> Option<String> {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use holdpoint_contracts::executor::PatchContact;
+use holdpoint_contracts::executor::{PatchContact, SearchContacts};
 use holdpoint_contracts::handoff::OpenHold;
 use holdpoint_contracts::steps::HTTP_QUEUE;
 use serde::de::DeserializeOwned;
@@ -14,42 +14,62 @@ use serde_json::Value;
 
 use crate::tool::{Risk, Tool, ToolDefinition, ToolFailure};
 
+mod change_tags;
 mod create_task;
 pub mod http_request;
 mod http_tool;
 mod log;
+mod patch_contact;
+mod search_contacts;
 mod send_command;
 pub mod send_email;
+mod set_values;
 mod update_contact;
 
+pub(crate) use change_tags::ChangeTags;
 pub(crate) use create_task::CreateTask;
 pub use http_request::HttpRequest;
 pub(crate) use http_tool::HttpTool;
 pub(crate) use log::Log;
-pub use send_command::{SendCommand, send_over};
+pub(crate) use search_contacts::FindContacts;
+pub use send_command::{SendCommand, SendQuery, query_over, send_over};
 pub use send_email::{MailTransport, SendEmail};
+pub(crate) use set_values::SetValues;
 pub(crate) use update_contact::UpdateContact;
 
 /// Largest result in the step row, in bytes of JSON. A larger one fails the step.
 pub const MAX_INLINE_RESULT: usize = 256 * 1024;
 
+/// Status of a service that refuses the arguments. Every attempt would repeat it.
+const REFUSED: u16 = 422;
+
 /// Longest quote of another text in a message, in characters.
 const MAX_QUOTE: usize = 200;
 
-/// All built-in tools: `log`, `http_request`, `send_email`, `update_contact`, `create_task`, and the tools
-/// that are registered as an HTTP call.
+/// All tools of [`BUILT_IN`](holdpoint_contracts::tool::BUILT_IN), and the tools that are registered as an HTTP call.
 #[must_use]
 pub fn builtin(
     http: HttpRequest,
     email: SendEmail,
     patch_contact: SendCommand<PatchContact>,
     open_hold: SendCommand<OpenHold>,
+    search: SendQuery<SearchContacts>,
 ) -> Vec<Arc<dyn Tool>> {
     vec![
         Arc::new(Log),
+        Arc::new(SetValues),
         Arc::new(http.clone()),
         Arc::new(email),
+        Arc::new(ChangeTags {
+            is_added: true,
+            patch_contact: Arc::clone(&patch_contact),
+        }),
+        Arc::new(ChangeTags {
+            is_added: false,
+            patch_contact: Arc::clone(&patch_contact),
+        }),
         Arc::new(UpdateContact { patch_contact }),
+        Arc::new(FindContacts { search }),
         Arc::new(CreateTask { open_hold }),
         Arc::new(HttpTool {
             risk: Risk::Medium,

@@ -189,8 +189,9 @@ fn asks(key: &str, workspace: &str, (service, name): (&str, &str)) -> bool {
     let knows_users = workspace == "sys" && (service, name) == ("handoff", "user_changes");
     match key.split('-').next().unwrap_or(key) {
         "gateway" => true,
-        "executor" | "notification" => knows_users,
-        "worker" => (service, name) == ("executor", "ended_runs"),
+        "executor" => knows_users || (service, name) == ("executor", "search_contacts"),
+        "notification" => knows_users,
+        "worker" => service == "executor" && ["ended_runs", "search_contacts"].contains(&name),
         "program" => {
             let looks = ["request", "requests", "policy", "policies"];
             let is_open = service == "executor" || (service == "handoff" && looks.contains(&name));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::ToolQuestion;
-use holdpoint_contracts::contact::Activity;
+use holdpoint_contracts::contact::{Activity, TagChange};
 use holdpoint_contracts::executor::{
     ChildRunEnd, DesiredChildRun, PauseNew, PauseWaiting, ScheduledStart,
 };
@@ -30,8 +30,11 @@ use crate::domain::need::Key;
 pub enum ContactInput {
     /// Replaces all that is known.
     Put(Map<String, Value>),
-    /// Changes some of it; `null` removes.
-    Patch(Map<String, Value>),
+    /// Changes some of it; `null` removes. Then single tags come and go.
+    Patch {
+        patch: Map<String, Value>,
+        tags: TagChange,
+    },
     /// Adds an activity and changes some fields.
     Say {
         id: String,

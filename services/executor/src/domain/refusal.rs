@@ -57,6 +57,12 @@ pub enum Refusal {
     /// A text of an activity, by its name, and its limit.
     #[error("`{0}` has more than {1} characters")]
     ActivityTooLong(&'static str, usize),
+    /// Tags that a contact cannot get or lose, with the reason.
+    #[error("{0}")]
+    InvalidTags(String),
+    /// A search for contacts that is out of its limits, with the reason.
+    #[error("{0}")]
+    InvalidSearch(String),
     #[error("run `{0}` not found in this workspace")]
     RunNotFound(RunId),
     /// Another workspace has a run with this id.
@@ -291,6 +297,8 @@ impl Refusal {
             | Self::RequestWatched(_)
             | Self::WhichStep(_)
             | Self::InvalidQuestion(_)
+            | Self::InvalidTags(_)
+            | Self::InvalidSearch(_)
             | Self::InvalidTool(_) => (422, "invalid_body"),
             Self::InvalidInput(_) | Self::NoLimitKey(..) => (422, "invalid_input"),
             Self::ContactRequired(_) => (422, "contact_required"),

@@ -6,6 +6,8 @@ pub(crate) mod child_runs;
 pub(crate) mod close_approval;
 pub(crate) mod close_person_hold;
 pub(crate) mod conditions;
+pub(crate) mod contact_search;
+pub(crate) mod contact_tags;
 pub(crate) mod derived_effects;
 pub(crate) mod dispatch_step;
 pub(crate) mod end_person_step;

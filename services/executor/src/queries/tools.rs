@@ -8,7 +8,8 @@ use holdpoint_contracts::run::Page;
 use holdpoint_contracts::steps::HTTP_QUEUE;
 use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
 use holdpoint_contracts::tool::{
-    BUILT_IN, NODES_SHOWN, Risk, ToolSource, ToolSpec, ToolView, is_built_in,
+    BUILT_IN, NODES_SHOWN, ToolSource, ToolSpec, ToolView, built_in_risk, is_always_idempotent,
+    is_built_in,
 };
 use holdpoint_ids::{NodeName, ToolName, Workspace};
 use holdpoint_kernel::{LIMIT_MAX, check_limit, cut_page};
@@ -141,17 +142,16 @@ fn view(name: ToolName, entry: Option<&ToolEntry>, offered: &Offered) -> ToolVie
 
 /// A built-in tool, or one that nodes of older releases name.
 fn unregistered(name: ToolName) -> ToolView {
-    let is_built_in = is_built_in(name.as_str());
-    let source = if is_built_in {
+    let source = if is_built_in(name.as_str()) {
         ToolSource::BuiltIn
     } else {
         ToolSource::Worker
     };
     let tool = ToolSpec {
-        idempotent: name.as_str() == "log",
+        idempotent: is_always_idempotent(name.as_str()),
+        risk: built_in_risk(name.as_str()),
         name,
         version: None,
-        risk: Risk::Medium,
         args_schema: None,
         result_schema: None,
         http: None,

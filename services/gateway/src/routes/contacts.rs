@@ -6,7 +6,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::contact::{Activity, ActivityKind, ContactView};
+use holdpoint_contracts::contact::{Activity, ActivityKind, ContactView, TagChange};
 use holdpoint_contracts::erasure::{EraseContact, ErasureView, GetErasure};
 use holdpoint_contracts::executor::{
     AddActivity, DeleteContact, GetContact, ListActivities, ListContacts, PatchContact, PutContact,
@@ -86,8 +86,11 @@ async fn put(call: FieldsCall) -> ApiResult<impl IntoResponse> {
 /// RFC 7386.
 async fn patch(call: FieldsCall) -> ApiResult<impl IntoResponse> {
     let patch = without_id(call.body, &call.id)?;
-    let contact = call.id;
-    let command = PatchContact { contact, patch };
+    let command = PatchContact {
+        contact: call.id,
+        patch,
+        tags: TagChange::default(),
+    };
     call.caller.command(call.key, command).await
 }
 

@@ -211,8 +211,8 @@ pub(crate) struct WorkerArgs {
     /// Tools file in YAML or JSON: `{node, tools: [{name, risk, command: [..] | http: {..}, idempotent}]}`
     #[arg(long, value_name = "FILE")]
     pub(crate) tools: Option<PathBuf>,
-    /// Offer the built-in tools (log, http_request, send_email, update_contact, create_task) and
-    /// the registered HTTP tools
+    /// Offer the built-in tools (log, set, http_request, send_email, add_tag, remove_tag,
+    /// update_contact, search_contacts, create_task) and the registered HTTP tools
     #[arg(long)]
     pub(crate) builtin: bool,
     /// Directory for mails if HOLDPOINT_SMTP_URL is not set

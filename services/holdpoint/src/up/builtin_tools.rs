@@ -86,7 +86,8 @@ fn builtin(bus: Bus, targets: EgressPolicy, mails: &Path) -> anyhow::Result<Vec<
         HttpRequest::new(targets, DEFAULT_TIMEOUT)?,
         SendEmail::new(transport, from.as_deref())?,
         tools::send_over(bus.clone()),
-        tools::send_over(bus),
+        tools::send_over(bus.clone()),
+        tools::query_over(bus),
     ))
 }
 

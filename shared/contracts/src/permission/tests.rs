@@ -157,12 +157,18 @@ fn the_built_in_tools_may_send_their_commands() {
         for subject in [
             "hp.acme.ask.executor.3.patch_contact",
             "hp.acme.ask.handoff.3.open_hold",
+            "hp.acme.get.executor.search_contacts",
         ] {
             assert!(may_publish(&client, subject), "{client:?}: {subject}");
         }
         for verb in ["withdraw_hold", "decide_request", "act_on_request"] {
             let subject = format!("hp.acme.ask.handoff.3.{verb}");
             assert!(!may_publish(&client, &subject), "{client:?}: {verb}");
+        }
+        // Contacts are read with the token of a step only.
+        for query in ["contacts", "contact", "activities"] {
+            let subject = format!("hp.acme.get.executor.{query}");
+            assert!(!may_publish(&client, &subject), "{client:?}: {query}");
         }
     }
 }

@@ -176,6 +176,10 @@ fn changes_of_the_contact() {
         &json!({ "tool": "update_contact", "args": { "set": { "stage": null } } }),
         &["Set contact.stage to null"],
     );
+}
+
+#[test]
+fn added_tags() {
     assert_step(
         &json!({ "tool": "add_tag", "args": { "tag": "vip" } }),
         &[
@@ -187,8 +191,47 @@ fn changes_of_the_contact() {
             "Tag the contact as \"vip\"",
             "Tag contact with \"vip\"",
             "Tag contact \"vip\"",
+            "Tag the contact \"vip\"",
+            "Tag the contact with \"vip\"",
+            "Tag the contact as: “vip”",
+            "add tag: \"vip\"",
+            "Add tags \"vip\"",
+            "Add the tags \"vip\" to contact",
+            "ADD TAG \"vip\" TO THE CONTACT.",
+            "- Add tag \"vip\"",
+            "1. Then add tag \"vip\"",
+            "Please tag the contact as \"vip\"",
         ],
     );
+    assert_step(
+        &json!({ "tool": "add_tag", "args": { "tags": ["vip", "eu"] } }),
+        &[
+            "Add the tags \"vip\" and \"eu\"",
+            "Add tags \"vip\" and \"eu\"",
+            "Add the tags \"vip\", \"eu\"",
+            "Add the tags \"vip\", and \"eu\" to the contact",
+            "Add tags: \"vip\", \"eu\" to contact",
+            "Add tag \"vip\" and \"eu\"",
+            "Tag the contact as \"vip\" and \"eu\"",
+            "Tag contact with \"vip\", \"eu\"",
+        ],
+    );
+    assert_step(
+        &json!({ "tool": "add_tag", "args": { "tags": ["vip", "$input.region", "{{ input.x }}"] } }),
+        &["Add the tags \"vip\", $input.region and {{ input.x }}"],
+    );
+    assert_step(
+        &json!({ "tool": "add_tag", "args": { "tag": "$input.tag" } }),
+        &["Add tag $input.tag", "Tag the contact as $input.tag"],
+    );
+    assert_eq!(
+        step("If contact replied, add tag \"warm\" and \"eu\" named mark"),
+        json!({ "id": "mark", "when": step("If contact replied, finish")["when"], "tool": "add_tag", "args": { "tags": ["warm", "eu"] } })
+    );
+}
+
+#[test]
+fn removed_tags() {
     assert_step(
         &json!({ "tool": "remove_tag", "args": { "tag": "vip" } }),
         &[
@@ -196,6 +239,20 @@ fn changes_of_the_contact() {
             "Remove the tag \"vip\" from the contact",
             "Delete tag \"vip\"",
             "Untag contact \"vip\"",
+            "Untag the contact \"vip\"",
+            "Remove tag: \"vip\" from contact",
+            "Remove the tags \"vip\"",
+            "Delete the tag \"vip\" from the contact",
+            "Delete tags “vip”.",
+        ],
+    );
+    assert_step(
+        &json!({ "tool": "remove_tag", "args": { "tags": ["vip", "eu"] } }),
+        &[
+            "Remove the tags \"vip\" and \"eu\"",
+            "Remove tags \"vip\", \"eu\" from the contact",
+            "Delete the tags \"vip\", and \"eu\"",
+            "Untag the contact \"vip\" and \"eu\"",
         ],
     );
 }

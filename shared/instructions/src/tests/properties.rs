@@ -190,6 +190,7 @@ fn tool() -> BoxedStrategy<Value> {
         text().prop_map(|text| json!({ "tool": "send_email", "args": { "to": "{{ contact.email }}", "template": text } })),
         args().prop_map(|set| json!({ "tool": "update_contact", "args": { "set": set } })),
         text().prop_map(|text| json!({ "tool": "add_tag", "args": { "tag": text } })),
+        prop::collection::vec(text(), 2..5).prop_map(|tags| json!({ "tool": "remove_tag", "args": { "tags": tags } })),
         text().prop_map(|text| json!({ "tool": "log", "args": { "message": text } })),
         (text(), duration()).prop_map(|(title, due)| json!({ "tool": "create_task", "args": { "title": title, "due": due } })),
         (name(), args()).prop_map(|(tool, args)| json!({ "tool": tool, "args": args })),
@@ -292,7 +293,7 @@ const PIECES: &str = "wait¦for¦until¦5¦days¦2026-12-24¦9:00¦in¦Europe/Be
     warm¦lead¦,¦.¦if¦unless¦otherwise¦no¦reply¦contact¦replied¦and¦or¦\
     it is not so that¦contact.plan¦is¦not¦\"x\"¦\"¦“¦{{ a }}¦{{¦$x.y¦call¦with¦{¦}¦[¦\
     ]¦:¦timeout¦then¦skip¦ask¦options¦yes¦at most¦\n¦for each¦send¦email¦finish¦the¦\
-    answer¦-¦1.¦after approval¦by¦set¦signal";
+    answer¦-¦1.¦after approval¦by¦set¦signal¦add¦remove¦tags¦tag";
 
 /// Words, marks and pieces of the grammar in any order.
 fn pieces() -> BoxedStrategy<String> {

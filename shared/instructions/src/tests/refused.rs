@@ -68,6 +68,11 @@ fn conditions_are_not_guessed() {
 }
 
 #[test]
+fn tags_are_not_guessed() {
+    assert_refused(include_str!("refused/tags.txt"));
+}
+
+#[test]
 fn other_lines_are_not_guessed() {
     assert_refused(include_str!("refused/other_lines.txt"));
 }

@@ -3,11 +3,15 @@ use std::sync::{Arc, Mutex};
 use holdpoint_contracts::executor::PatchContact;
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::steps::StepDispatch;
+use holdpoint_contracts::steps::{HTTP_QUEUE, StepDispatch};
+use holdpoint_contracts::tool::{BUILT_IN, built_in_risk};
 use holdpoint_ids::Workspace;
 use serde_json::{Value, json};
 
-use super::{HttpRequest, Log, MailTransport, SendCommand, SendEmail, UpdateContact, builtin};
+use super::{
+    ChangeTags, HttpRequest, Log, MailTransport, SendCommand, SendEmail, SetValues, UpdateContact,
+    builtin,
+};
 use crate::{
     targets::EgressPolicy,
     tool::{CallCost, Risk, Tool, ToolCall, ToolFailure, ToolSuccess, tool_fn},
@@ -16,6 +20,7 @@ use crate::{
 mod create_task;
 mod http;
 mod http_tool;
+mod search_contacts;
 
 /// A call of step `step-01` of run `run_01920000000070008000000000000001` at a fixed time.
 pub(super) fn call(args: Value) -> ToolCall {
@@ -91,6 +96,23 @@ async fn a_logged_message_is_the_result() {
         })
     );
     assert!(Log.call(&call(json!({ "message": "" }))).await.is_ok());
+}
+
+/// Words 5: later steps name what was set.
+#[tokio::test]
+async fn values_that_are_set_are_the_result() {
+    let values = json!({ "total": 5, "idempotent": "no", "list": [1, { "a": null }] });
+    let done = SetValues.call(&call(values.clone())).await;
+    assert_eq!(
+        done,
+        Ok(ToolSuccess {
+            description: "Set total, idempotent, list".to_owned(),
+            data: values,
+        })
+    );
+    for args in [json!({}), json!(null), json!([1])] {
+        assert_eq!(failure(&SetValues, args).await.code, "invalid_args");
+    }
 }
 
 /// S0-R5
@@ -198,7 +220,7 @@ async fn a_contact_is_patched_once_for_one_step() {
     tool.call(&call(other)).await.unwrap();
     let sent = sent.lock().unwrap();
     let (workspace, envelope) = &sent[0];
-    let PatchContact { contact, patch } = &envelope.command;
+    let PatchContact { contact, patch, .. } = &envelope.command;
     assert_eq!((workspace.as_str(), contact.as_str()), ("default", "ann"));
     assert_eq!(json!(patch), json!({ "stage": "won", "note": null }));
     let key = envelope.key.as_ref().unwrap();
@@ -207,6 +229,57 @@ async fn a_contact_is_patched_once_for_one_step() {
         "run_01920000000070008000000000000001/step-01:contact"
     );
     assert_eq!(sent[1].1.command.contact.as_str(), "bob");
+}
+
+/// Words 5: the executor changes the tags, once for one step.
+#[tokio::test]
+async fn tags_are_changed_once_for_one_step() {
+    let reply = json!({ "id": "ann", "tags": ["eu", "vip"] });
+    for (is_added, description) in [
+        (true, "Tag \"vip\" added to contact ann"),
+        (false, "Tag \"vip\" removed from contact ann"),
+    ] {
+        let (patch_contact, sent) = service(Ok(reply.clone()));
+        let tool = ChangeTags {
+            is_added,
+            patch_contact,
+        };
+        let done = tool.call(&call(json!({ "tag": "vip" }))).await.unwrap();
+        assert_eq!(done.description, description);
+        assert_eq!(
+            done.data,
+            json!({ "contact": "ann", "tags": ["eu", "vip"] })
+        );
+        let several = json!({ "tags": ["a", "b"], "contact": "bob", "idempotent": true });
+        tool.call(&call(several)).await.unwrap();
+        let refused = failure(&tool, json!({ "tags": [] })).await;
+        assert!(refused.message.contains("names no tag"), "{refused}");
+        let (patch_contact, _sent) = service(Err(Problem::new(422, "invalid_body", "No.")));
+        let tool = ChangeTags {
+            is_added,
+            patch_contact,
+        };
+        let refused = failure(&tool, json!({ "tag": "x" })).await;
+        assert_eq!(
+            (refused.code.as_str(), refused.message.as_str()),
+            ("invalid_args", "No.")
+        );
+        let sent = sent.lock().unwrap();
+        let names = if is_added { "add" } else { "remove" };
+        assert_eq!(
+            json!(sent[0].1.command),
+            json!({ "contact": "ann", "patch": {}, "tags": { names: ["vip"] } })
+        );
+        assert_eq!(
+            json!(sent[1].1.command),
+            json!({ "contact": "bob", "patch": {}, "tags": { names: ["a", "b"] } })
+        );
+        let key = sent[0].1.key.as_ref().unwrap();
+        assert_eq!(
+            key.key,
+            "run_01920000000070008000000000000001/step-01:contact"
+        );
+    }
 }
 
 /// S0-R5
@@ -245,17 +318,27 @@ async fn every_built_in_tool_has_the_name_that_steps_use() {
         SendEmail::new(MailTransport::Maildir("nowhere".into()), None).unwrap(),
         service(patched()).0,
         service(patched()).0,
+        search_contacts::directory(Vec::new()).0,
     );
+    let built_in = tools.iter().filter(|tool| tool.name() != HTTP_QUEUE);
+    for tool in built_in.clone() {
+        assert_eq!(tool.risk(), built_in_risk(tool.name()), "{}", tool.name());
+    }
+    assert!(built_in.map(|tool| tool.name()).eq(BUILT_IN));
     let names: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
     assert_eq!(
         names,
         [
             "log",
+            "set",
             "http_request",
             "send_email",
+            "add_tag",
+            "remove_tag",
             "update_contact",
+            "search_contacts",
             "create_task",
-            holdpoint_contracts::steps::HTTP_QUEUE
+            HTTP_QUEUE
         ]
     );
 }

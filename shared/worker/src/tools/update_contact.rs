@@ -1,18 +1,15 @@
 //! `update_contact {set, contact?}`: changes fields of a contact by a merge patch (RFC 7396).
 //!
-//! Owns the parsing of the arguments and the choice of the contact. It must not store anything: the executor
-//! owns contacts.
+//! Owns the parsing of the arguments.
 
 use holdpoint_contracts::executor::PatchContact;
-use holdpoint_contracts::message::{Actor, Envelope, IdempotencyKey};
-use holdpoint_ids::IdError;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 
+use super::patch_contact::{ContactChange, patch_contact};
 use super::send_command::SendCommand;
 use super::{invalid_args, quote, read_args};
-use crate::tool::{BoxFuture, Risk, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
+use crate::tool::{BoxFuture, Risk, Tool, ToolCall, ToolResult, ToolSuccess};
 
 const NAME: &str = "update_contact";
 
@@ -35,49 +32,17 @@ impl UpdateContact {
                 "`set.id` cannot be set, the id of a contact never changes; remove it",
             ));
         }
-        let of_run = || call.dispatch.contact.as_ref().map(ToString::to_string);
-        let contact = args.contact.or_else(of_run);
-        let Some(contact) = contact.filter(|id| !id.is_empty()) else {
-            return Err(ToolFailure::new(
-                "no_contact",
-                "This run has no contact; start it with one, or name one in `contact`.",
-            ));
+        let change = ContactChange {
+            contact: args.contact,
+            patch: args.set.clone(),
+            ..ContactChange::default()
         };
+        let contact = patch_contact(&self.patch_contact, call, change).await?.id;
         let fields: Vec<String> = args.set.keys().map(|field| quote(field)).collect();
-        let done = ToolSuccess {
-            description: format!("Contact {} updated: {}", quote(&contact), fields.join(", ")),
+        Ok(ToolSuccess {
+            description: format!("Contact {contact} updated: {}", fields.join(", ")),
             data: json!({ "contact": contact, "set": args.set }),
-        };
-        match self.patch(call, &contact, args.set).await {
-            Ok(()) => Ok(done),
-            Err(reason) => Err(ToolFailure::new("contact_not_updated", quote(&reason))),
-        }
-    }
-
-    /// Patches a contact once per step. An error is the reason for people. It is stored and shown (S0-R5).
-    async fn patch(
-        &self,
-        call: &ToolCall,
-        contact: &str,
-        patch: Map<String, Value>,
-    ) -> Result<(), String> {
-        let workspace = call.dispatch.workspace.clone();
-        let contact = contact.parse();
-        let contact = contact.map_err(|error: IdError| error.to_string())?;
-        let command = PatchContact { contact, patch };
-        let body = serde_json::to_vec(&command).map_err(|error| error.to_string())?;
-        let key = IdempotencyKey {
-            key: format!("{}:contact", call.dispatch.idempotency_key()),
-            digest: format!("{:x}", Sha256::digest(body)),
-        };
-        let envelope = Envelope {
-            actor: Actor::service("worker"),
-            assertion: None,
-            key: Some(key),
-            command,
-        };
-        let patched = (self.patch_contact)(workspace, envelope).await;
-        patched.map(drop).map_err(|problem| problem.detail)
+        })
     }
 }
 

@@ -13,6 +13,7 @@ use crate::domain::model::contact::{
 };
 use crate::domain::need::Aggregate;
 use crate::domain::refusal::Refusal;
+use crate::domain::rules::contact_tags::change_tags;
 
 pub(crate) fn change_contact(
     contact: Option<&Contact>,
@@ -23,7 +24,10 @@ pub(crate) fn change_contact(
     let known = contact.filter(|contact| !contact.deleted);
     let (fields, deleted) = match (known, input) {
         (_, ContactInput::Put(fields)) => (fields.clone(), false),
-        (Some(known), ContactInput::Patch(patch)) => (merge_patch(&known.fields, patch), false),
+        (Some(known), ContactInput::Patch { patch, tags }) => {
+            let fields = merge_patch(&known.fields, patch);
+            (change_tags(fields, tags)?, false)
+        }
         (
             Some(known),
             ContactInput::Say {
@@ -42,7 +46,7 @@ pub(crate) fn change_contact(
             (merge_patch(&known.fields, patch), false)
         }
         (Some(_), ContactInput::Delete) => (Map::new(), true),
-        (None, ContactInput::Patch(_) | ContactInput::Say { .. } | ContactInput::Delete) => {
+        (None, ContactInput::Patch { .. } | ContactInput::Say { .. } | ContactInput::Delete) => {
             return Err(Refusal::ContactNotFound(id.clone()).into());
         }
     };
@@ -84,7 +88,7 @@ fn contact_effects(next: &Contact, input: &ContactInput) -> Vec<Effect> {
             activity: cleaned(activity),
         }],
         ContactInput::Delete => vec![Effect::ForgetActivities { workspace, contact }],
-        ContactInput::Put(_) | ContactInput::Patch(_) => Vec::new(),
+        ContactInput::Put(_) | ContactInput::Patch { .. } => Vec::new(),
     }
 }
 

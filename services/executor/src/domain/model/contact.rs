@@ -12,6 +12,12 @@ use serde_json::{Map, Value};
 /// Largest contact, in bytes of JSON.
 pub const CONTACT_BYTES_MAX: usize = 64 * 1024;
 
+/// Most tags of a contact, and most in one change.
+pub const TAGS_MAX: usize = 100;
+
+/// Longest tag, in characters.
+pub const TAG_CHARS_MAX: usize = 64;
+
 /// Activities of one contact that are kept. Older ones are deleted.
 pub const ACTIVITIES_KEPT: u64 = 200;
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
-pub use holdpoint_contracts::tool::{BUILT_IN, is_built_in};
+pub use holdpoint_contracts::tool::{BUILT_IN, is_always_idempotent, is_built_in};
 use holdpoint_contracts::tool::{HttpCall, Risk, ToolChange, ToolOffer, ToolSpec, ToolView};
 use holdpoint_ids::{ToolName, Workspace};
 use serde::{Deserialize, Serialize};

@@ -12,7 +12,7 @@ use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::effect::Effect;
 use crate::domain::model::plan::{Action, PlannedStep};
 use crate::domain::model::run::{Dispatched, MissingTool, Run, Step, StepPhase, ToolInvocation};
-use crate::domain::model::tool::{ToolEntry, is_built_in};
+use crate::domain::model::tool::{ToolEntry, is_always_idempotent, is_built_in};
 use crate::domain::need::{Fact, Key, Need};
 use crate::domain::rules::approval_gate::{Gate, ToolCall, gate_needs, may_repeat, pass_gate};
 use crate::domain::rules::budgets::{count_call, hold_by_budget};
@@ -227,9 +227,9 @@ fn invalid_args(entry: &ToolEntry, args: &Value) -> Option<String> {
     })
 }
 
-/// Whether a repetition does no harm: `log` always, other tools if the author says so.
+/// Whether a repetition does no harm: some built-in tools always, others if the author says so.
 fn is_idempotent(tool: &str, args: &Value) -> bool {
-    tool == "log"
+    is_always_idempotent(tool)
         || args
             .get("idempotent")
             .and_then(Value::as_bool)

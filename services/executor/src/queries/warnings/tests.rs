@@ -1,5 +1,6 @@
 use std::time::{Duration, Instant};
 
+use holdpoint_auth::Secrets;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::executor::ListTools;
 use holdpoint_store::{Location, migrate, open_writer};
@@ -14,7 +15,8 @@ async fn queries(folder: &tempfile::TempDir) -> ExecutorQueries {
         .await
         .unwrap();
     let db = open_writer(&location).await.unwrap();
-    ExecutorQueries::new(db, Clock::system())
+    let keys = Secrets::fresh().unwrap().keys().unwrap();
+    ExecutorQueries::new(db, Clock::system(), keys.steps)
 }
 
 /// Registers tools whose names are numbers of 100 digits.

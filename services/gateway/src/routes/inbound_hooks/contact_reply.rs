@@ -5,17 +5,17 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::Problem;
 use holdpoint_contracts::contact::{Activity, ActivityKind};
 use holdpoint_contracts::executor::{AddActivity, ListContacts};
-use holdpoint_ids::ContactId;
+use holdpoint_contracts::{IdempotencyKey, Problem};
+use holdpoint_ids::{ContactId, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::signature::SignedMessage;
 use crate::app::App;
 use crate::auth::caller::Caller;
-use crate::body::{from_json, invalid_field};
+use crate::body::{self, from_json, invalid_field};
 use crate::params::NoParams;
 use crate::problem::{ApiError, ApiResult};
 
@@ -25,6 +25,8 @@ struct ReplyBody {
     /// Either this or `from`.
     contact: Option<ContactId>,
     from: Option<String>,
+    /// Of the mail.
+    message_id: Option<String>,
     subject: Option<String>,
     text: String,
     sentiment: Option<Sentiment>,
@@ -40,7 +42,10 @@ enum Sentiment {
     Negative,
 }
 
-/// A repeated `webhook-id` is recorded once and gets the same answer.
+/// Longest `message_id`, in characters: a line of a mail (RFC 5322).
+const MESSAGE_ID_CHARS_MAX: usize = 998;
+
+/// A repeated `message_id` or, without one, `webhook-id` is recorded once and gets the same answer.
 pub(super) async fn record_reply(
     State(app): State<App>,
     _: NoParams,
@@ -51,6 +56,10 @@ pub(super) async fn record_reply(
     if reply.text.trim().is_empty() {
         return Err(ApiError(invalid_field("/text", "must not be empty")));
     }
+    let key = match &reply.message_id {
+        Some(id) => message_key(&caller.workspace, id)?,
+        None => key,
+    };
     let contact = find_contact(&app, &caller, &reply).await?;
     let mut patch = Map::from_iter([("replied".to_owned(), Value::Bool(true))]);
     patch.extend(
@@ -59,7 +68,7 @@ pub(super) async fn record_reply(
             .map(|sentiment| ("sentiment".to_owned(), json!(sentiment))),
     );
     let command = AddActivity {
-        contact: contact.clone(),
+        contact,
         id: key.key.clone(),
         activity: Activity {
             kind: ActivityKind::EmailIn,
@@ -74,7 +83,25 @@ pub(super) async fn record_reply(
         404 => unknown_contact(&problem.detail),
         _ => problem,
     })?;
-    Ok(answered.respond(|_| Json(json!({ "recorded": true, "contact": contact })).into_response()))
+    Ok(answered.respond(|contact| {
+        Json(json!({ "recorded": true, "contact": contact.id })).into_response()
+    }))
+}
+
+/// The key of a mail. Providers post it again with other headers and another text, so only its id counts.
+fn message_key(workspace: &Workspace, id: &str) -> Result<IdempotencyKey, Problem> {
+    let id = id.trim().trim_start_matches('<').trim_end_matches('>');
+    let is_valid = (1..=MESSAGE_ID_CHARS_MAX).contains(&id.chars().count());
+    if !is_valid || id.chars().any(char::is_control) {
+        let message =
+            format!("must have 1 to {MESSAGE_ID_CHARS_MAX} characters without line breaks");
+        return Err(invalid_field("/message_id", &message));
+    }
+    let key = body::scoped(&[workspace.as_str(), "message", id]);
+    Ok(IdempotencyKey {
+        digest: key.clone(),
+        key,
+    })
 }
 
 /// The contact with the id, or the only one with the address.

@@ -4,11 +4,12 @@
     reason = "a test names what it looks for, and fails on anything else"
 )]
 
-use holdpoint_contracts::contact::{Activity, ActivityKind};
+use holdpoint_contracts::contact::{Activity, ActivityKind, TagChange};
 use serde_json::json;
 
 use super::*;
 use crate::domain::decision::{Decision, Outcome, Undecided};
+use crate::domain::model::contact::{TAG_CHARS_MAX, TAGS_MAX};
 
 fn fields(value: Value) -> Map<String, Value> {
     match value {
@@ -38,6 +39,97 @@ fn decided(contact: Option<&Contact>, input: &ContactInput) -> Contact {
 
 fn put(value: Value) -> Contact {
     decided(None, &ContactInput::Put(fields(value)))
+}
+
+fn patch(value: Value) -> ContactInput {
+    ContactInput::Patch {
+        patch: fields(value),
+        tags: TagChange::default(),
+    }
+}
+
+fn tags(add: &[&str], remove: &[&str]) -> ContactInput {
+    let owned = |tags: &[&str]| tags.iter().map(|tag| (*tag).to_owned()).collect();
+    ContactInput::Patch {
+        patch: Map::new(),
+        tags: TagChange {
+            add: owned(add),
+            remove: owned(remove),
+        },
+    }
+}
+
+/// The tags after the change, or the error.
+fn after(known: &Contact, input: &ContactInput) -> Result<Value, String> {
+    match give(Some(known), input) {
+        Ok(Outcome::Decided(decision)) => match decision.state {
+            Aggregate::Contact(contact) => Ok(contact.fields["tags"].clone()),
+            other => panic!("{other:?}"),
+        },
+        Ok(Outcome::Unchanged(_)) => Ok(json!("unchanged")),
+        Err(Undecided::Refused(refusal)) => {
+            assert_eq!(refusal.problem().status, 422);
+            Err(refusal.problem().detail)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Words 5: a change of one tag keeps the others, and the same change again does nothing.
+#[test]
+fn tags_come_and_go_one_by_one() {
+    let none = put(json!({}));
+    assert_eq!(after(&none, &tags(&["vip"], &[])), Ok(json!(["vip"])));
+    assert_eq!(after(&none, &tags(&[], &["vip"])), Ok(json!("unchanged")));
+    let known = put(json!({ "tags": ["eu", "vip", "eu"] }));
+    for (add, remove, expected) in [
+        (vec![" new ", "vip"], vec![], json!(["eu", "vip", "new"])),
+        (vec![], vec!["vip", "x"], json!(["eu"])),
+        (vec![], vec!["vip", "eu"], json!([])),
+        (vec!["VIP"], vec!["eu"], json!(["vip", "VIP"])),
+        (vec!["vip"], vec!["vip"], json!(["eu", "vip"])),
+    ] {
+        assert_eq!(after(&known, &tags(&add, &remove)), Ok(expected));
+    }
+    let next = decided(Some(&none), &tags(&["vip"], &[]));
+    assert_eq!(after(&next, &tags(&["vip"], &[])), Ok(json!("unchanged")));
+    let both = ContactInput::Patch {
+        patch: fields(json!({ "tags": ["a"] })),
+        tags: TagChange {
+            add: vec!["b".to_owned()],
+            remove: Vec::new(),
+        },
+    };
+    assert_eq!(after(&known, &both), Ok(json!(["a", "b"])));
+}
+
+/// Words 5: tags are bounded, and what is not a list of texts is kept.
+#[test]
+fn tags_have_limits() {
+    let none = put(json!({}));
+    let text = "invalid tag; expected 1 to 64 characters without line breaks";
+    let long = "ü".repeat(TAG_CHARS_MAX + 1);
+    for tag in ["", "  ", "a\nb", long.as_str()] {
+        assert_eq!(after(&none, &tags(&[tag], &[])), Err(text.to_owned()));
+        assert_eq!(after(&none, &tags(&[], &[tag])), Err(text.to_owned()));
+    }
+    assert!(after(&none, &tags(&[&long[2..]], &[])).is_ok());
+    let many: Vec<String> = (0..=TAGS_MAX).map(|number| number.to_string()).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let refused = Err("101 tags are named; at most 100 are allowed".to_owned());
+    assert_eq!(after(&none, &tags(&many, &[])), refused);
+    let full = put(json!({ "tags": many[1..] }));
+    let refused = Err("the contact would have 101 tags; at most 100 are allowed".to_owned());
+    assert_eq!(after(&full, &tags(&["new"], &[])), refused);
+    assert!(after(&full, &tags(&["new"], &["1"])).is_ok());
+    let over = put(json!({ "tags": many }));
+    assert_eq!(after(&over, &tags(&[], &["0"])), Ok(json!(many[1..])));
+
+    let text = "`tags` of the contact is not a list of texts; set it to such a list first";
+    for odd in [json!("vip"), json!(["vip", 1]), json!({ "vip": true })] {
+        let known = put(json!({ "tags": odd }));
+        assert_eq!(after(&known, &tags(&["x"], &[])), Err(text.to_owned()));
+    }
 }
 
 /// Texts from outside have a limit, and nothing in them that a database refuses.
@@ -88,9 +180,9 @@ fn what_was_put_is_all_that_is_known() {
 #[test]
 fn a_patch_changes_what_it_names_and_null_removes() {
     let known = put(json!({ "a": 1, "b": { "x": 1, "y": 2 }, "c": 3 }));
-    let patch =
+    let change =
         json!({ "a": null, "b": { "x": null, "z": 4 }, "c": { "n": null, "m": 1 }, "d": [null] });
-    let next = decided(Some(&known), &ContactInput::Patch(fields(patch)));
+    let next = decided(Some(&known), &patch(change));
     let expected = json!({ "b": { "y": 2, "z": 4 }, "c": { "m": 1 }, "d": [null] });
     assert_eq!(next.fields, fields(expected));
 }
@@ -101,8 +193,8 @@ fn the_same_again_changes_nothing() {
     let known = put(json!({ "replied": false }));
     for input in [
         ContactInput::Put(known.fields.clone()),
-        ContactInput::Patch(known.fields.clone()),
-        ContactInput::Patch(Map::new()),
+        patch(json!(known.fields)),
+        patch(json!({})),
     ] {
         let verdict = give(Some(&known), &input);
         assert!(
@@ -118,7 +210,7 @@ fn a_forgotten_contact_is_not_found_and_can_come_back() {
     let known = put(json!({ "email": "ada@x.example" }));
     let gone = decided(Some(&known), &ContactInput::Delete);
     assert!(gone.deleted && gone.fields.is_empty());
-    for input in [ContactInput::Delete, ContactInput::Patch(Map::new())] {
+    for input in [ContactInput::Delete, patch(json!({}))] {
         for state in [None, Some(&gone)] {
             let verdict = give(state, &input);
             let not_found = matches!(
@@ -137,10 +229,7 @@ fn a_forgotten_contact_is_not_found_and_can_come_back() {
 fn more_than_a_contact_may_hold_is_refused() {
     let half = "x".repeat(CONTACT_BYTES_MAX / 2);
     let known = put(json!({ "one": half }));
-    let verdict = give(
-        Some(&known),
-        &ContactInput::Patch(fields(json!({ "two": half }))),
-    );
+    let verdict = give(Some(&known), &patch(json!({ "two": half })));
     let Err(Undecided::Refused(refusal @ Refusal::ContactTooLarge { .. })) = verdict else {
         panic!("{verdict:?}");
     };
