@@ -68,6 +68,7 @@ mod a_worker_outlives_up;
 mod a_workspace_with_many_calls_delays_no_other;
 mod an_accepted_value_passes_every_stage;
 mod an_agent_has_limits;
+mod an_agent_is_rehearsed;
 mod an_erased_person_leaves_no_trace;
 mod an_input_that_kills_becomes_a_dead_letter;
 mod an_operation_acts_on_many_runs;

@@ -259,3 +259,41 @@ async fn a_file_is_started_once() {
     assert!(stderr_of(&holdpoint(&world, &one).await).contains("none is started"));
     assert_eq!(runs().await, 5);
 }
+
+/// Words 6: a rehearsal as people read it, and the contacts whose runs differ between two versions.
+#[tokio::test]
+async fn an_agent_is_rehearsed_and_compared() {
+    let world = World::with_test_clock().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let old = file("old.yaml", "agent: a\ninstructions: Wait 5 days\n");
+    let new = "agent: a\ninstructions: |\n  Wait 5 days\n  If contact.city is \"Lisbon\", hand off to @user.nina\n";
+    let new = file("new.yaml", new);
+    // More than one request has room for.
+    let rows: String = (0..150).map(|n| format!("c{n},Porto\n")).collect();
+    let contacts = file("c.csv", &format!("id,city\nann,Lisbon\n{rows}"));
+    let rehearse = ["agent", "rehearse", &new, "--contacts", &contacts];
+    let text = stdout_of(&holdpoint(&world, &rehearse).await);
+    for words in [
+        "a, rehearsed: nothing was sent",
+        "contacts   151",
+        "150 contacts: c0, c1, c2, c3, c4 and 145 more",
+        "1 contact: ann",
+        "handoff to @user.nina",
+        "requests   @user.nina 1",
+        "unseen     150 (c0",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let compare = [&rehearse[..], &["--compare", &old]].concat();
+    let text = stdout_of(&holdpoint(&world, &compare).await);
+    assert!(
+        text.contains("The runs of 1 of 151 contacts differ."),
+        "{text}"
+    );
+    assert!(text.contains("ann"), "{text}");
+}

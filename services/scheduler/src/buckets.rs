@@ -117,18 +117,21 @@ impl Buckets {
         let filter = subject::TIMERS_DUE_FILTER;
         while !stop.is_cancelled() {
             match self.open(filter).await {
-                Ok(messages) => {
-                    let mut chunks = messages.ready_chunks(BUCKETS_PER_LOAD);
-                    while let Some(Some(chunk)) = stop.run_until_cancelled(chunks.next()).await {
-                        if self.handle(chunk).await.is_break() {
-                            break;
-                        }
-                    }
-                }
+                Ok(messages) => self.receive(messages, &stop).await,
                 Err(error) => tracing::warn!(%error, "buckets cannot be pulled; trying again"),
             }
             stop.run_until_cancelled(tokio::time::sleep(RETRY_AFTER))
                 .await;
+        }
+    }
+
+    /// Receives buckets of one pull until it breaks, or the service stops.
+    async fn receive(&self, messages: pull::Stream, stop: &CancellationToken) {
+        let mut chunks = messages.ready_chunks(BUCKETS_PER_LOAD);
+        while let Some(Some(chunk)) = stop.run_until_cancelled(chunks.next()).await {
+            if self.handle(chunk).await.is_break() {
+                return;
+            }
         }
     }
 

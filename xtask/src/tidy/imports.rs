@@ -14,7 +14,8 @@ use super::sources::Source;
 type Module = Vec<String>;
 
 /// Floors of a domain, from the top. Other modules are the model, which is the lowest.
-const FLOORS: [(&str, usize); 10] = [
+const FLOORS: [(&str, usize); 11] = [
+    ("rehearsal", 0),
     ("decide", 1),
     ("commands", 2),
     ("rules", 3),

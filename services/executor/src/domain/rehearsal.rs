@@ -4,91 +4,34 @@
 //! sent or stored. A script says what people, tools and contacts do.
 
 mod call_results;
+mod open_request;
 mod people;
 mod recorder;
+mod sample;
 pub mod script;
+pub mod stage;
 #[cfg(test)]
 mod tests;
 mod world;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::rehearsal::{RehearsalContact, RehearsedRun};
 use holdpoint_contracts::run::{RunStatus, StepStatus};
-use holdpoint_ids::{ContactId, RunId, Workspace};
-use serde_json::{Map, Value};
+use holdpoint_ids::{ContactId, RunId};
 
-use crate::domain::model::agent::Agent;
-use crate::domain::model::plan::Plan;
 use crate::domain::model::run::{Run, Signal};
-use crate::domain::model::scope::{EndsWatch, Scope};
 use crate::domain::model::time::after;
-use crate::domain::model::tool::Tool;
-use crate::domain::need::PlanFact;
-use crate::domain::rehearsal::script::Script;
-use crate::domain::rehearsal::world::World;
+use crate::domain::rehearsal::stage::Stage;
+use crate::domain::rehearsal::world::{Change, World};
 
 /// Most inputs of one rehearsed run. A run that needs more is shown as it is then.
 const INPUTS_MAX: usize = 20_000;
 
 /// Longest rehearsed time. A run that still waits then is shown as it is then.
 const HORIZON: TimeDelta = TimeDelta::days(400);
-
-/// Who starts rehearsed runs, and answers where no recipient is named.
-const ACTOR: &str = "rehearsal";
-
-/// What the runs of a rehearsal share.
-#[derive(Debug)]
-pub struct Stage {
-    workspace: Workspace,
-    agent: Agent,
-    plan: Arc<PlanFact>,
-    /// Entries of the registry that the plan names.
-    tools: Vec<Arc<Tool>>,
-    script: Script,
-    start_at: DateTime<Utc>,
-}
-
-impl Stage {
-    /// The limits of an agent on its starts do not count: each contact has its run.
-    ///
-    /// # Errors
-    /// The name of the agent is invalid.
-    pub fn new(
-        workspace: &Workspace,
-        mut plan: Plan,
-        tools: Vec<Arc<Tool>>,
-        script: Script,
-        start_at: DateTime<Utc>,
-    ) -> Result<Self, holdpoint_ids::IdError> {
-        plan.limits.concurrency = None;
-        plan.limits.rate = None;
-        plan.limits.once = None;
-        let agent = Agent {
-            workspace: workspace.clone(),
-            name: plan.agent.parse()?,
-            version: 1,
-            newest: 1,
-            digest: String::new(),
-            description: None,
-            updated_at: start_at,
-            scope: Scope::default(),
-            watch: EndsWatch::default(),
-        };
-        Ok(Self {
-            workspace: workspace.clone(),
-            agent,
-            plan: Arc::new(PlanFact::new(plan)),
-            tools,
-            script,
-            start_at,
-        })
-    }
-}
 
 /// Rehearses the run of one contact. `None`: `may_continue` said no.
 ///
@@ -140,13 +83,6 @@ pub(crate) fn rehearse_as(
         }
     }
     Ok(Some(finished(stage, contact, world)))
-}
-
-/// Something that comes from outside of the run.
-#[derive(Debug)]
-enum Change {
-    Contact(Map<String, Value>),
-    Signal(Signal),
 }
 
 /// What the script says of the contact, by its instant and its place.
@@ -221,8 +157,4 @@ fn steps_reached(stage: &Stage, world: &World<'_>) -> Vec<String> {
         !has_not_begun || world.recorder.has_acted(&planned.id)
     });
     reached.map(|(planned, _)| planned.id.clone()).collect()
-}
-
-fn actor() -> Actor {
-    Actor(ACTOR.to_owned())
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Utc};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::rehearsal::{
     CONTACTS_MAX, Rehearsal, RehearsalContact, RehearseAgent, SECONDS_MAX,
@@ -15,8 +14,9 @@ use super::ExecutorQueries;
 use super::query_error::QueryError;
 use crate::domain::contact::CONTACT_BYTES_MAX;
 use crate::domain::plan::Plan;
+use crate::domain::rehearsal::rehearse;
 use crate::domain::rehearsal::script::Script;
-use crate::domain::rehearsal::{Stage, rehearse};
+use crate::domain::rehearsal::stage::Stage;
 use crate::domain::{Refusal, Tool};
 
 /// How long a rehearsal waits for those before it.
@@ -57,9 +57,10 @@ impl ExecutorQueries {
         let script = Script::parse(script.as_deref().unwrap_or_default(), &plan);
         let script = script.map_err(invalid_script)?;
         let tools = self.tools_of(workspace, &plan).await?;
-        let workspace = workspace.clone();
+        let stage = Stage::new(workspace, plan, tools, script, start_at)
+            .map_err(|error| Problem::invalid_body(error.to_string()))?;
         let rehearsal = blocking(move || {
-            let rehearsal = rehearse_all(&workspace, plan, tools, script, start_at, &contacts);
+            let rehearsal = rehearse_all(&stage, &contacts);
             drop(permit);
             rehearsal
         });
@@ -113,25 +114,13 @@ fn compile(text: &str) -> Result<Plan, Problem> {
     Plan::compile(text).map_err(|errors| Refusal::InvalidAgent(errors).problem())
 }
 
-fn rehearse_all(
-    workspace: &Workspace,
-    plan: Plan,
-    tools: Vec<Arc<Tool>>,
-    script: Script,
-    start_at: DateTime<Utc>,
-    contacts: &[RehearsalContact],
-) -> Result<Rehearsal, Problem> {
-    let agent = plan.agent.parse();
-    let agent = agent.map_err(|error| Problem::invalid_body(format!("{error}")))?;
-    let steps = plan.steps.iter().map(|step| step.id.clone()).collect();
-    let stage = Stage::new(workspace, plan, tools, script, start_at)
-        .map_err(|error| Problem::invalid_body(format!("{error}")))?;
+fn rehearse_all(stage: &Stage, contacts: &[RehearsalContact]) -> Result<Rehearsal, Problem> {
     let ends_at = Instant::now() + Duration::from_secs(SECONDS_MAX);
     let may_continue = || Instant::now() < ends_at;
     let mut runs = Vec::with_capacity(contacts.len());
     let mut bytes = 0_usize;
     for contact in contacts {
-        let run = rehearse(&stage, contact, &may_continue).map_err(invalid_script)?;
+        let run = rehearse(stage, contact, &may_continue).map_err(invalid_script)?;
         let Some(run) = run else {
             break;
         };
@@ -142,13 +131,7 @@ fn rehearse_all(
         }
         runs.push(run);
     }
-    Ok(Rehearsal {
-        agent,
-        started_at: start_at,
-        contacts_left: contacts.len() - runs.len(),
-        steps,
-        runs,
-    })
+    Ok(stage.rehearsal(runs, contacts.len()))
 }
 
 fn invalid_script(detail: String) -> Problem {

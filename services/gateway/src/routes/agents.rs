@@ -1,11 +1,10 @@
 //! `/agents`: agent definitions, and starting runs of them.
 
 mod batch;
+mod planning;
 mod rehearsal;
 mod start;
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -17,15 +16,15 @@ use holdpoint_contracts::run::Page;
 use holdpoint_ids::AgentName;
 use serde::Deserialize;
 
+use self::planning::Planning;
 use crate::app::App;
 use crate::auth::may::{Demand, Look, May, Operate};
 use crate::body::Body;
-use crate::call::{Call, CallerKind, NoBody};
+use crate::call::{Call, NoBody};
 use crate::command_outcome::CommandOutcome;
-use crate::concurrency::ConcurrencyPermit;
 use crate::params::{PageParams, Params, invalid};
 use crate::path::NoId;
-use crate::problem::{ApiError, ApiResult, JsonResult};
+use crate::problem::{ApiResult, JsonResult};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -36,30 +35,6 @@ pub(crate) fn routes() -> Router<App> {
         .route("/agents/{agent}/stats", get(stats))
         .route("/agents/{agent}/runs", post(start::start_one))
         .route("/agents/{agent}/runs:batch", post(batch::start_many))
-}
-
-/// A caller who may have one more agent compiled. The permit is taken before the body is read, because bodies
-/// that wait for the compiler would fill the memory.
-struct Planning<D> {
-    caller: May<D>,
-    _permit: ConcurrencyPermit,
-}
-
-impl<D: Demand> CallerKind for Planning<D> {
-    type Caller = Self;
-}
-
-impl<D: Demand> FromRequestParts<App> for Planning<D> {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let caller = May::from_request_parts(parts, app).await?;
-        let user = caller.claims.user.as_str();
-        Ok(Self {
-            _permit: app.plans.take(&caller.workspace, user)?,
-            caller,
-        })
-    }
 }
 
 async fn apply(call: Call<Planning<Operate>, NoId, Body>) -> ApiResult<Response> {

@@ -2,29 +2,26 @@
 
 use std::collections::VecDeque;
 
+use holdpoint_contracts::contact::TagChange;
 use holdpoint_contracts::executor::{ChildRunEnd, ChildRunState, DesiredChildRun};
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::rehearsal::Outgoing;
 use holdpoint_contracts::run::{ActionResult, RunStatus};
 use holdpoint_contracts::steps::{Grant, StepDispatch};
 use holdpoint_ids::NodeName;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::ACTOR;
 use super::recorder::Sent;
+use super::sample::sample;
 use super::script::{Called, ToolRule};
-use super::world::World;
+use super::world::{ACTOR, World};
 use crate::domain::effect::Reply;
 use crate::domain::input::{DeliveredStep, RunInput, StepReport};
+use crate::domain::refusal::Refusal;
+use crate::domain::rules::contact_tags::change_tags;
 
 /// Code of a failure that the script gives none.
 const SCRIPTED_FAILURE: &str = "scripted_failure";
-
-/// Deepest nesting of a generated result.
-const SAMPLE_DEPTH_MAX: usize = 8;
-
-/// Most fields of a generated object.
-const SAMPLE_FIELDS_MAX: usize = 100;
 
 impl World<'_> {
     /// Does one call, or ends one child run. Returns whether there was one.
@@ -93,12 +90,8 @@ impl World<'_> {
     }
 
     fn success(&mut self, dispatch: &StepDispatch, rule: Option<&ToolRule>) -> ActionResult {
-        let tool = dispatch.tool.as_str();
-        let set = dispatch.args.get("set").and_then(Value::as_object);
-        let other = dispatch.args.get("contact").and_then(Value::as_str);
-        let is_own = other.is_none_or(|other| other == self.contact_id().as_str());
-        if let ("update_contact", Some(set), true) = (tool, set, is_own) {
-            self.patch_contact(set.clone());
+        if let Err(refused) = self.change_contact(dispatch) {
+            return failure(&refused.to_string());
         }
         let given = rule.and_then(|rule| rule.result.clone());
         let data = given.unwrap_or_else(|| self.usual_result(dispatch));
@@ -109,6 +102,39 @@ impl World<'_> {
             data,
             duration_ms: 0,
         }
+    }
+
+    /// What a built-in tool does to the contact of the run.
+    fn change_contact(&mut self, dispatch: &StepDispatch) -> Result<(), Refusal> {
+        let args = &dispatch.args;
+        let other = args.get("contact").and_then(Value::as_str);
+        if other.is_some_and(|other| other != self.contact_id().as_str()) {
+            return Ok(());
+        }
+        let tags = || {
+            let one = args.get("tag").into_iter();
+            let all = args.get("tags").and_then(Value::as_array);
+            let tags = one.chain(all.into_iter().flatten());
+            tags.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let change = match dispatch.tool.as_str() {
+            "update_contact" => {
+                let set = args.get("set").and_then(Value::as_object);
+                self.patch_contact(set.cloned().unwrap_or_default());
+                return Ok(());
+            }
+            "add_tag" => TagChange {
+                add: tags(),
+                ..TagChange::default()
+            },
+            "remove_tag" => TagChange {
+                remove: tags(),
+                ..TagChange::default()
+            },
+            _ => return Ok(()),
+        };
+        self.contact = change_tags(self.contact.clone(), &change)?;
+        Ok(())
     }
 
     /// A built-in tool returns its arguments. Another one returns what its schema describes.
@@ -132,6 +158,7 @@ impl World<'_> {
                 }
                 data
             }
+            ("search_contacts", None) => json!({ "contacts": [], "has_more": false }),
             (_, None) => dispatch.args.clone(),
         }
     }
@@ -205,47 +232,5 @@ fn failure(error: &str) -> ActionResult {
         error: Some(error.to_owned()),
         data: Value::Null,
         duration_ms: 0,
-    }
-}
-
-/// A small value that a JSON Schema describes.
-pub(super) fn sample(schema: &Value) -> Value {
-    sample_within(schema, SAMPLE_DEPTH_MAX)
-}
-
-fn sample_within(schema: &Value, depth: usize) -> Value {
-    for given in ["const", "default"] {
-        if let Some(value) = schema.get(given) {
-            return value.clone();
-        }
-    }
-    let first = |list: &str| schema.get(list).and_then(|list| list.get(0));
-    if let Some(value) = first("examples").or_else(|| first("enum")) {
-        return value.clone();
-    }
-    if let Some(choice) = first("oneOf").or_else(|| first("anyOf")) {
-        return depth
-            .checked_sub(1)
-            .map_or(Value::Null, |depth| sample_within(choice, depth));
-    }
-    let kind = schema.get("type");
-    let kind = kind.and_then(|kind| kind.get(0).unwrap_or(kind).as_str());
-    match kind {
-        Some("string") => json!("text"),
-        Some("integer" | "number") => schema.get("minimum").cloned().unwrap_or_else(|| json!(1)),
-        Some("boolean") => json!(true),
-        Some("array") => json!([]),
-        Some("null") => Value::Null,
-        Some(_) | None => {
-            let properties = schema.get("properties").and_then(Value::as_object);
-            let Some(depth) = depth.checked_sub(1) else {
-                return json!({});
-            };
-            let fields = properties.into_iter().flatten().take(SAMPLE_FIELDS_MAX);
-            let fields: Map<_, _> = fields
-                .map(|(name, schema)| (name.clone(), sample_within(schema, depth)))
-                .collect();
-            Value::Object(fields)
-        }
     }
 }

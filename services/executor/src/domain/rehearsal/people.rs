@@ -1,45 +1,22 @@
 //! Requests to people in a rehearsal, and what the script says that they do.
 
-use chrono::{DateTime, Utc};
 use holdpoint_contracts::form::{Form, answer_errors};
 use holdpoint_contracts::handoff::{Completion, Disposition, OutcomeType};
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::{DesiredHold, HoldOutcome, HoldSpec, HoldState, OnTimeout};
+use holdpoint_contracts::hold::{DesiredHold, HoldOutcome, HoldSpec, HoldState};
 use holdpoint_contracts::rehearsal::Outgoing;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
-use super::ACTOR;
-use super::call_results::sample;
+use super::open_request::OpenRequest;
 use super::recorder::Sent;
+use super::sample::sample;
 use super::script::{PersonAct, PersonRule};
-use super::world::World;
+use super::world::{ACTOR, World};
 use crate::domain::input::RunInput;
 use crate::domain::model::run::HoldClosure;
 use crate::domain::model::time::after;
-
-/// A request that a real run would have sent.
-#[derive(Debug)]
-pub(super) struct OpenRequest {
-    spec: Box<HoldSpec>,
-    rule: PersonRule,
-    answer_at: Option<DateTime<Utc>>,
-    deadline: Option<DateTime<Utc>>,
-}
-
-impl OpenRequest {
-    /// When it closes; none: people and its deadline never close it.
-    pub(super) fn due(&self) -> Option<DateTime<Utc>> {
-        self.answer_at.into_iter().chain(self.expires_at()).min()
-    }
-
-    /// An escalated request stays open after its deadline.
-    fn expires_at(&self) -> Option<DateTime<Utc>> {
-        let ends = self.spec.on_timeout != OnTimeout::Escalate;
-        self.deadline.filter(|_| ends)
-    }
-}
 
 impl World<'_> {
     /// Opens, changes or withdraws a request. Returns what people get.
@@ -101,18 +78,17 @@ impl World<'_> {
         } else {
             (HoldOutcome::Timeout, Value::Null)
         };
-        let user = request
-            .spec
-            .to
-            .iter()
-            .find_map(|to| to.strip_prefix("@user."));
+        let mut recipients = request.spec.to.iter();
+        let user = recipients.find_map(|to| to.strip_prefix("@user."));
+        let by = if is_answered {
+            user.unwrap_or(ACTOR)
+        } else {
+            "timeout"
+        };
         let closing = HoldClosure {
             outcome,
             data,
-            by: match outcome {
-                HoldOutcome::Timeout => "timeout".to_owned(),
-                _ => user.unwrap_or(ACTOR).to_owned(),
-            },
+            by: by.to_owned(),
             at: self.now,
             handoff_events: Vec::new(),
             by_rung: None,

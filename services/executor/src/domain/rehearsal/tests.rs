@@ -1,12 +1,13 @@
 //! Rehearsals of small agents.
 
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::rehearsal::{Outgoing, Rehearsal, RehearsalContact, RehearsedRun};
+use holdpoint_contracts::rehearsal::{Outgoing, RehearsalContact, RehearsedRun};
 use holdpoint_contracts::run::{HoldKind, RunStatus};
 use serde_json::{Value, json};
 
+use super::rehearse;
 use super::script::Script;
-use super::{Stage, rehearse};
+use super::stage::Stage;
 use crate::domain::plan::Plan;
 
 const OUTREACH: &str = r#"
@@ -202,6 +203,21 @@ fn a_signal_of_the_script_wakes_the_run() {
     );
 }
 
+#[test]
+fn built_in_tools_change_the_rehearsed_contact() {
+    let agent = r#"
+agent: marks
+steps:
+  - { tool: add_tag, args: { tag: vip } }
+  - { tool: update_contact, args: { set: { score: 7 } } }
+  - { tool: update_contact, args: { contact: other, set: { score: 1 } } }
+  - { id: seen, tool: log, when: "contact.tags == ['vip'] && contact.score == 7", args: { message: hi } }
+"#;
+    let run = run(agent, "");
+    assert_eq!(run.status, RunStatus::Completed, "{}", run.message);
+    assert!(run.steps_reached.iter().any(|step| step == "seen"));
+}
+
 /// #18: the same rehearsal has the same result.
 #[test]
 fn a_rehearsal_can_be_repeated() {
@@ -216,19 +232,7 @@ fn a_report_counts_over_all_contacts() {
         "contacts: [{ after: 2d, set: { replied: true } }]",
     );
     let of = |id: &str| rehearse(&stage, &contact(id), &|| true).unwrap().unwrap();
-    let rehearsal = Rehearsal {
-        agent: "outreach".parse().unwrap(),
-        started_at: "2026-03-02T09:00:00Z".parse().unwrap(),
-        steps: stage
-            .plan
-            .plan
-            .steps
-            .iter()
-            .map(|step| step.id.clone())
-            .collect(),
-        runs: vec![of("ada"), of("bob")],
-        contacts_left: 0,
-    };
+    let rehearsal = stage.rehearsal(vec![of("ada"), of("bob")], 2);
     let summary = rehearsal.summary();
     assert_eq!(summary.unreached_steps, ["step-03"]);
     assert_eq!(summary.calls.get("send_email"), Some(&2));

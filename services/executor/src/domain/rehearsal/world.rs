@@ -6,21 +6,22 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::contact::Activity;
 use holdpoint_contracts::executor::DesiredChildRun;
+use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::rehearsal::RehearsalContact;
 use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_ids::{ContactId, HoldId, RunId};
 use serde_json::{Map, Value, json};
 
-use super::people::OpenRequest;
+use super::open_request::OpenRequest;
 use super::recorder::Recorder;
-use super::{Change, Stage, actor};
+use super::stage::Stage;
 use crate::domain::decide::decide;
 use crate::domain::decision::{Lookup, Outcome, Undecided};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::input::{Input, RunInput};
 use crate::domain::model::contact::{ACTIVITIES_SHOWN, ContactActivity};
-use crate::domain::model::run::Run;
+use crate::domain::model::run::{Run, Signal};
 use crate::domain::model::step_row::StepRow;
 use crate::domain::need::{Aggregate, Fact, Key, Need};
 use crate::domain::rules::suspension::snapshot::{bounded_calls, calls_of_row};
@@ -46,6 +47,16 @@ pub(super) struct World<'s> {
     values: BTreeMap<String, Arc<Value>>,
     rows: BTreeMap<String, StepRow>,
     activities: Vec<Activity>,
+}
+
+/// Who starts rehearsed runs, and answers where no recipient is named.
+pub(super) const ACTOR: &str = "rehearsal";
+
+/// Something that comes from outside of the run.
+#[derive(Debug)]
+pub(super) enum Change {
+    Contact(Map<String, Value>),
+    Signal(Signal),
 }
 
 /// What is due next.
@@ -88,7 +99,7 @@ impl<'s> World<'s> {
             input: Value::Object(self.stage.script.input.clone()),
             contact: Some(self.contact_id.clone()),
             labels: BTreeMap::new(),
-            by: actor(),
+            by: Actor(ACTOR.to_owned()),
         };
         self.refused = self.give(input)?.err();
         Ok(())
@@ -103,7 +114,7 @@ impl<'s> World<'s> {
             }
             // A run that has ended takes none.
             Change::Signal(signal) => {
-                let by = actor();
+                let by = Actor(ACTOR.to_owned());
                 self.give(RunInput::Signal { by, signal }).map(drop)
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use holdpoint_contracts::rehearsal::{RehearsalReport, RehearseAgent, SECONDS_MAX};
 
-use super::Planning;
+use super::planning::Planning;
 use crate::auth::may::Look;
 use crate::body::Body;
 use crate::call::Call;

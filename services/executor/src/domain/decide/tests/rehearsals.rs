@@ -16,8 +16,9 @@ use super::histories::plans::a_plan;
 use super::world::{World, acme, broken, child_end, done, run_id};
 use crate::domain::RunInput;
 use crate::domain::plan::Plan;
+use crate::domain::rehearsal::rehearse_as;
 use crate::domain::rehearsal::script::Script;
-use crate::domain::rehearsal::{Stage, rehearse_as};
+use crate::domain::rehearsal::stage::Stage;
 
 /// What people and tools do in one case.
 #[derive(Debug, Clone, Copy)]

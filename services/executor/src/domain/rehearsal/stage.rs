@@ -1,0 +1,76 @@
+//! What the runs of a rehearsal share.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::rehearsal::{Rehearsal, RehearsedRun};
+use holdpoint_ids::{IdError, Workspace};
+
+use super::script::Script;
+use crate::domain::model::agent::Agent;
+use crate::domain::model::plan::Plan;
+use crate::domain::model::scope::{EndsWatch, Scope};
+use crate::domain::model::tool::Tool;
+use crate::domain::need::PlanFact;
+
+/// What the runs of a rehearsal share.
+#[derive(Debug)]
+pub struct Stage {
+    pub(super) workspace: Workspace,
+    pub(super) agent: Agent,
+    pub(super) plan: Arc<PlanFact>,
+    /// Entries of the registry that the plan names.
+    pub(super) tools: Vec<Arc<Tool>>,
+    pub(super) script: Script,
+    pub(super) start_at: DateTime<Utc>,
+}
+
+impl Stage {
+    /// The limits of an agent on its starts do not count: each contact has its run.
+    ///
+    /// # Errors
+    /// The name of the agent is invalid.
+    pub fn new(
+        workspace: &Workspace,
+        mut plan: Plan,
+        tools: Vec<Arc<Tool>>,
+        script: Script,
+        start_at: DateTime<Utc>,
+    ) -> Result<Self, IdError> {
+        plan.limits.concurrency = None;
+        plan.limits.rate = None;
+        plan.limits.once = None;
+        let agent = Agent {
+            workspace: workspace.clone(),
+            name: plan.agent.parse()?,
+            version: 1,
+            newest: 1,
+            digest: String::new(),
+            description: None,
+            updated_at: start_at,
+            scope: Scope::default(),
+            watch: EndsWatch::default(),
+        };
+        Ok(Self {
+            workspace: workspace.clone(),
+            agent,
+            plan: Arc::new(PlanFact::new(plan)),
+            tools,
+            script,
+            start_at,
+        })
+    }
+
+    /// The result for the first of `contacts` contacts.
+    #[must_use]
+    pub fn rehearsal(&self, runs: Vec<RehearsedRun>, contacts: usize) -> Rehearsal {
+        let steps = self.plan.plan.steps.iter();
+        Rehearsal {
+            agent: self.agent.name.clone(),
+            started_at: self.start_at,
+            steps: steps.map(|step| step.id.clone()).collect(),
+            contacts_left: contacts.saturating_sub(runs.len()),
+            runs,
+        }
+    }
+}
