@@ -37,7 +37,7 @@ pub struct RehearseAgent {
     /// What people, tools and contacts do, YAML or JSON; none: the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
-    /// When every run starts; none: now.
+    /// When every run starts; none: at the beginning of this minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(with = "crate::instant::option")]
     pub start_at: Option<DateTime<Utc>>,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::rehearsal::{
     CONTACTS_MAX, Rehearsal, RehearsalContact, RehearseAgent, SECONDS_MAX,
@@ -45,7 +46,7 @@ impl ExecutorQueries {
             script,
             start_at,
         } = query;
-        let start_at = start_at.unwrap_or_else(|| self.clock.now());
+        let start_at = start_at.unwrap_or_else(|| this_minute(self.clock.now()));
         let plan = match (text, agent) {
             (Some(text), None) => blocking(move || compile(&text)).await??,
             (None, Some(agent)) => self.newest_plan(workspace, &agent).await?,
@@ -89,6 +90,11 @@ async fn blocking<T: Send + 'static>(
         tracing::error!(%error, "rehearsal failed; the caller gets an error");
         Problem::internal()
     })
+}
+
+/// The times since the start are then short to read.
+fn this_minute(now: DateTime<Utc>) -> DateTime<Utc> {
+    now.duration_trunc(TimeDelta::minutes(1)).unwrap_or(now)
 }
 
 fn check_contacts(contacts: &[RehearsalContact]) -> Result<(), Problem> {

@@ -74,7 +74,7 @@ pub(crate) struct RehearseArgs {
     /// What people, tools and contacts do, as YAML or JSON; see docs/rehearsal.md
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
-    /// When the runs start (RFC 3339); default: now
+    /// When the runs start (RFC 3339); default: this minute
     #[arg(long, value_name = "INSTANT")]
     pub(crate) start: Option<DateTime<Utc>>,
     /// An older version of the agent: list the contacts whose runs differ

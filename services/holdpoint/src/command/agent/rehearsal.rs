@@ -5,7 +5,7 @@ mod report;
 use std::path::Path;
 
 use anyhow::bail;
-use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::rehearsal::{
     CONTACTS_MAX, CONTACTS_OF_ALL_MAX, Rehearsal, RehearsalContact, RehearsalReport, RehearseAgent,
 };
@@ -21,17 +21,17 @@ use crate::parsers::read_text;
 pub(super) async fn rehearse(session: &Session, args: RehearseArgs) -> anyhow::Result<ExitKind> {
     let contacts = read_contacts(&args.contacts)?;
     let script = args.script.as_deref().map(read_text).transpose()?;
-    // Runs of both versions start at the same instant.
-    let start_at = args.start.unwrap_or_else(this_minute);
-    let cast = Cast {
+    let mut cast = Cast {
         contacts: &contacts,
         script,
-        start_at,
+        start_at: args.start,
     };
     let report = rehearse_all(session, &read_text(&args.file)?, &cast).await?;
     let Some(other) = &args.compare else {
         return print(session, &report, &report::text(&report));
     };
+    // Runs of both versions start at the same instant.
+    cast.start_at = Some(report.rehearsal.started_at);
     let other = rehearse_all(session, &read_text(other)?, &cast).await?;
     let changes = report::changes(&other.rehearsal, &report.rehearsal);
     if session.json {
@@ -42,17 +42,12 @@ pub(super) async fn rehearse(session: &Session, args: RehearseArgs) -> anyhow::R
     Ok(ExitKind::Ok)
 }
 
-/// A whole minute, so that the times since the start are short.
-fn this_minute() -> DateTime<Utc> {
-    let now = Utc::now();
-    now.duration_trunc(TimeDelta::minutes(1)).unwrap_or(now)
-}
-
 /// What both versions of a comparison share.
 struct Cast<'c> {
     contacts: &'c [RehearsalContact],
     script: Option<String>,
-    start_at: DateTime<Utc>,
+    /// None: the service chooses.
+    start_at: Option<DateTime<Utc>>,
 }
 
 /// Rehearses all contacts, with as many requests as that takes.
@@ -70,7 +65,7 @@ async fn rehearse_all(
             agent: None,
             contacts: page.to_vec(),
             script: cast.script.clone(),
-            start_at: Some(cast.start_at),
+            start_at: all.as_ref().map(|all| all.started_at).or(cast.start_at),
         };
         let reply: Body<RehearsalReport> = session.client.post("agents/rehearse", &request).await?;
         let rehearsal = reply.value.rehearsal;
