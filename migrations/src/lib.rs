@@ -119,6 +119,7 @@ service!(executor:
     "0031_operations_by_age" => [include_str!("executor/0031_operations_by_age.sql")],
     "0053_erasures" => [include_str!("executor/0053_erasures.sql")],
     "0054_run_limits" => [include_str!("executor/0054_run_limits.sql")],
+    "0055_awaited_replies" => [include_str!("executor/0055_awaited_replies.sql")],
 );
 service!(gateway:
     "0001_initial" => [super::USER_DIRECTORY, include_str!("gateway/0001_initial.sql")],

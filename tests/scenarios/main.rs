@@ -47,6 +47,7 @@ mod a_run_hides_the_answers_of_its_requests;
 mod a_run_is_suspended;
 mod a_run_moves_to_a_newer_version;
 mod a_run_starts_child_runs;
+mod a_run_waits_for_a_reply;
 mod a_run_waits_for_a_signal_or_a_date;
 mod a_schedule_starts_runs;
 mod a_secret_is_entered_elsewhere;

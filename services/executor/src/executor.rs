@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use holdpoint_auth::Keys;
 use holdpoint_clock::Clock;
+use holdpoint_ids::{ContactId, Workspace};
 use holdpoint_kernel::{PendingSweep, Vital};
 
-use crate::freed_places::FreedPlaces;
 use crate::queues::Queues;
+use crate::woken_keys::WokenKeys;
 use crate::workspace_shares::WorkspaceShares;
 
 /// The keys, the clock and the shared state of the executor's tasks.
@@ -24,7 +25,9 @@ pub struct Executor {
     pub(crate) erasures: Arc<PendingSweep>,
     pub(crate) queues: Arc<Queues>,
     /// Keys with a place that a queued run may take.
-    pub(crate) places: Arc<FreedPlaces>,
+    pub(crate) places: Arc<WokenKeys<String>>,
+    /// Contacts that have replied, or whose reply a run begins to wait for.
+    pub(crate) replies: Arc<WokenKeys<(Workspace, ContactId)>>,
     /// Which dispatches go to the overflow of their queue.
     pub(crate) shares: Arc<WorkspaceShares>,
 }
@@ -41,6 +44,7 @@ impl Executor {
             erasures: Arc::default(),
             queues: Arc::default(),
             places: Arc::default(),
+            replies: Arc::default(),
             shares: Arc::default(),
         }
     }

@@ -5,7 +5,6 @@
 
 pub mod domain;
 mod executor;
-mod freed_places;
 mod inbound;
 mod inline_worker;
 mod outbound;
@@ -14,6 +13,7 @@ mod queues;
 mod store;
 mod sweeps;
 mod user_directory;
+mod woken_keys;
 mod workspace_shares;
 
 #[cfg(test)]

@@ -114,6 +114,7 @@ impl Outbound<ExecutorDomain> for Executor {
                 | Effect::ScopeSyncPending
                 | Effect::Limits { .. }
                 | Effect::PlacesChanged { .. }
+                | Effect::ReplyPending { .. }
                 | Effect::OperationPending
                 | Effect::OperationResult(_)
                 | Effect::Users(_)
@@ -234,7 +235,7 @@ impl Outbound<ExecutorDomain> for Executor {
         let mut probes = Vec::new();
         let mut grown: BTreeMap<&Workspace, BTreeMap<_, u64>> = BTreeMap::new();
         let (mut has_pending_scope, mut has_operation) = (false, false);
-        let mut freed = Vec::new();
+        let (mut freed, mut replies) = (Vec::new(), Vec::new());
         let mut has_erasure = false;
         for effect in effects {
             if let Effect::History {
@@ -250,6 +251,8 @@ impl Outbound<ExecutorDomain> for Executor {
                 probes.push((subject::node(node), Bytes::from_static(b"null")));
             } else if let Effect::PlacesChanged { key } = effect {
                 freed.push(key.clone());
+            } else if let Effect::ReplyPending { workspace, contact } = effect {
+                replies.push((workspace.clone(), contact.clone()));
             }
             has_pending_scope |= matches!(effect, Effect::ScopeSyncPending);
             has_operation |= matches!(effect, Effect::OperationPending);
@@ -266,6 +269,7 @@ impl Outbound<ExecutorDomain> for Executor {
             self.erasures.begin();
         }
         self.places.add(freed);
+        self.replies.add(replies);
         let rows = effects.iter().filter_map(|effect| {
             let Effect::Step(row) = effect else {
                 return None;

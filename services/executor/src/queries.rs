@@ -64,6 +64,9 @@ use query_error::QueryError;
 /// How long a query waits for the compilations before its own.
 const COMPILE_WITHIN: Duration = Duration::from_secs(3);
 
+/// Most rehearsals that run or wait. Each one holds a slot for queries.
+const REHEARSALS_MAX: usize = 8;
+
 #[derive(Debug)]
 pub(crate) struct ExecutorQueries {
     db: DatabaseConnection,
@@ -74,6 +77,8 @@ pub(crate) struct ExecutorQueries {
     compiling: Arc<Semaphore>,
     /// As for compilations: a rehearsal occupies one core.
     rehearsing: Arc<Semaphore>,
+    /// Rehearsals that run or wait.
+    waiting_rehearsals: Semaphore,
 }
 
 impl Queries for ExecutorQueries {
@@ -121,6 +126,7 @@ impl ExecutorQueries {
             steps,
             compiling: Arc::new(Semaphore::new(1)),
             rehearsing: Arc::new(Semaphore::new(1)),
+            waiting_rehearsals: Semaphore::new(REHEARSALS_MAX),
         }
     }
 

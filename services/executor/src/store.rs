@@ -80,6 +80,7 @@ pub(crate) use agent_row::{list as list_agents, named as agents};
 pub(crate) use agent_version_row::{find as plans, newest as agent_versions, one as plan};
 pub(crate) use contact_row::{
     erasing as unfinished_erasures, list as list_contacts, one as contact,
+    with_keys as contacts_with_keys,
 };
 pub(crate) use history_row::after as history_after;
 pub(crate) use lease_event_row::{of_run as lease_events_of, of_steps as lease_events_of_steps};
@@ -94,8 +95,9 @@ pub(crate) use operation_row::{
 pub(crate) use retention::has_expired;
 pub(crate) use run_limit_row::{first_queued, queued_keys};
 pub(crate) use run_row::{
-    Filter, OfContact, count as count_runs, list as list_runs, of_contact as runs_of_contact,
-    one as run, open as open_runs, statuses as run_statuses, with_ids as runs,
+    AwaitedReply, ContactKey, Filter, OfContact, awaiting_reply, awaiting_reply_of,
+    count as count_runs, list as list_runs, of_contact as runs_of_contact, one as run,
+    open as open_runs, statuses as run_statuses, with_ids as runs,
 };
 pub(crate) use run_stats::{RunStatsRow, newest as newest_run_stats};
 pub(crate) use run_value_row::{find as values, input_of};
@@ -311,6 +313,7 @@ impl Store<ExecutorDomain> for Executor {
                 | Effect::Snapshot(_)
                 | Effect::Limits { .. }
                 | Effect::PlacesChanged { .. }
+                | Effect::ReplyPending { .. }
                 | Effect::ProbeNode { .. } => {}
             }
         }

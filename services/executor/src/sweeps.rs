@@ -1,4 +1,5 @@
-//! Background passes over the executor's tables: expired leases, dispatches without a grant, queued runs, runs that do
+//! Background passes over the executor's tables: expired leases, dispatches without a grant, queued runs, runs that wait for
+//! a reply, runs that do
 //! not follow a command for their agent or workspace yet, runs of operations and of erased contacts, and runs past their
 //! retention. A sweep decides nothing; its finds become inputs.
 
@@ -9,6 +10,7 @@ mod operations;
 mod queued_calls;
 mod queued_runs;
 mod redispatch;
+mod replies;
 mod retention;
 mod scope_sync;
 
@@ -51,6 +53,10 @@ pub(crate) fn start(
     let queued_runs = queued_runs::QueuedRuns::new(Arc::clone(places));
     let trigger = start_sweep(handle, db.clone(), queued_runs, stop.clone(), tracker);
     places.connect(trigger, handle.status());
+    let replies = &service.replies;
+    let sweep = replies::Replies::new(Arc::clone(replies));
+    let trigger = start_sweep(handle, db.clone(), sweep, stop.clone(), tracker);
+    replies.connect(trigger, handle.status());
     let operations = &service.operations;
     let sweep = operations::Operations(Arc::clone(operations));
     let trigger = start_sweep(handle, db.clone(), sweep, stop.clone(), tracker);

@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::concurrency::{ConcurrencyLimit, PLANS, STREAMS};
+use crate::concurrency::{ConcurrencyLimit, PLANS, REHEARSALS, STREAMS};
 use crate::deps::{Deps, Mails, NotReady};
 use crate::nudges::Nudges;
 use crate::time_zones::TimeZones;
@@ -47,6 +47,7 @@ pub(crate) struct App {
     /// Locked while stored mails are read: each reader holds a page of them in memory (A-M10).
     pub(crate) reading_mails: Arc<Mutex<()>>,
     pub(crate) plans: ConcurrencyLimit,
+    pub(crate) rehearsals: ConcurrencyLimit,
     /// Background tasks. The gateway waits for them when it stops.
     pub(crate) tasks: TaskTracker,
 }
@@ -72,6 +73,7 @@ impl App {
             streams: ConcurrencyLimit::new(&STREAMS),
             reading_mails: Arc::default(),
             plans: ConcurrencyLimit::new(&PLANS),
+            rehearsals: ConcurrencyLimit::new(&REHEARSALS),
             tasks: TaskTracker::new(),
         }
     }

@@ -36,6 +36,15 @@ pub(crate) const PLANS: Limits = Limits {
     what: "agents being compiled",
 };
 
+/// Agents that are rehearsed. A service rehearses one at a time, and the others wait.
+pub(crate) const REHEARSALS: Limits = Limits {
+    all: 6,
+    workspace: 1,
+    caller: 1,
+    code: "too_many_rehearsals",
+    what: "agents being rehearsed",
+};
+
 #[derive(Debug, Clone)]
 pub(crate) struct ConcurrencyLimit {
     limits: &'static Limits,

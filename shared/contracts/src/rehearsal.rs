@@ -13,14 +13,31 @@ use crate::run::{HoldKind, RunStatus};
 /// Most contacts of one request. A caller with more sends several.
 pub const CONTACTS_MAX: usize = 100;
 
-/// Most contacts that the command line rehearses at once.
-pub const CONTACTS_OF_ALL_MAX: usize = 1_000;
-
 /// Longest script, in bytes.
 pub const SCRIPT_BYTES_MAX: usize = 64 * 1024;
 
-/// Longest time of one request, in seconds. The contacts that are left then are named by their number.
+/// Longest time of one request, in seconds. The reply has the number of contacts that are left then.
 pub const SECONDS_MAX: u64 = 10;
+
+/// Longest wait for other rehearsals, in seconds.
+pub const WAIT_SECONDS_MAX: u64 = 12;
+
+/// Longest time until the reply, in seconds.
+pub const REPLY_SECONDS_MAX: u64 = SECONDS_MAX + WAIT_SECONDS_MAX + 3;
+
+/// Most contacts that a text names.
+const NAMED_MAX: usize = 5;
+
+/// The first contacts, and the number of the others: `ada, bob and 36 more`.
+pub fn contact_names<'c>(contacts: impl ExactSizeIterator<Item = &'c ContactId>) -> String {
+    let more = contacts.len().saturating_sub(NAMED_MAX);
+    let named: Vec<_> = contacts.take(NAMED_MAX).map(ToString::to_string).collect();
+    let named = named.join(", ");
+    match more {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
 
 /// Rehearses an agent with each of some contacts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,10 +96,43 @@ pub struct RehearsedRun {
     pub ended_at: Option<DateTime<Utc>>,
     /// The steps of the plan that did something: they called a tool, waited or asked people.
     pub steps_reached: Vec<String>,
+    /// How many calls each tool gets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub calls: BTreeMap<String, u64>,
+    /// How many requests each recipient gets, with the tasks that tools create.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub requests: BTreeMap<String, u64>,
+    /// Why the rehearsal stopped before the end of the run, if a limit stopped it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<RehearsalLimit>,
     pub timeline: Vec<RehearsedEvent>,
     /// Entries that the timeline does not have, because it is full.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub events_left: u64,
+}
+
+/// A limit that ends the rehearsal of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RehearsalLimit {
+    /// The run would last longer than 400 days.
+    Time,
+    /// The run has taken 20,000 rounds: calls, timers, answers and changes.
+    Rounds,
+    /// The run keeps more than 64 MiB.
+    Memory,
+}
+
+impl RehearsalLimit {
+    /// The limit in words.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Time => "the run lasts longer than 400 days",
+            Self::Rounds => "the run takes more than 20,000 rounds",
+            Self::Memory => "the run keeps more than 64 MiB",
+        }
+    }
 }
 
 /// One entry of the timeline of a run.
@@ -128,10 +178,7 @@ impl RehearsedRun {
     /// Whether the run ended, and no person had a request of it.
     #[must_use]
     pub fn ended_unseen(&self) -> bool {
-        self.ended_at.is_some()
-            && !self
-                .outgoing()
-                .any(|it| matches!(it, Outgoing::Request { .. }))
+        self.ended_at.is_some() && self.requests.is_empty()
     }
 
     /// What a real run would send, in order.
@@ -223,16 +270,12 @@ impl Rehearsal {
     #[must_use]
     pub fn summary(&self) -> RehearsalSummary {
         let mut summary = RehearsalSummary::default();
-        for sent in self.runs.iter().flat_map(RehearsedRun::outgoing) {
-            match sent {
-                Outgoing::Call { tool, .. } => *summary.calls.entry(tool.clone()).or_default() += 1,
-                Outgoing::Request { to, .. } => {
-                    let owners = to.is_empty().then(|| OWNERS.to_owned());
-                    for one in to.iter().cloned().chain(owners) {
-                        *summary.requests.entry(one).or_default() += 1;
-                    }
-                }
-                Outgoing::ChildRun { .. } => {}
+        for run in &self.runs {
+            for (tool, count) in &run.calls {
+                *summary.calls.entry(tool.clone()).or_default() += count;
+            }
+            for (to, count) in &run.requests {
+                *summary.requests.entry(to.clone()).or_default() += count;
             }
         }
         let reached = self.runs.iter().flat_map(|run| &run.steps_reached);

@@ -2,6 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+/// The signal of a reply of the contact. The executor sends it.
+pub(crate) const REPLY_SIGNAL: &str = "contact.reply";
+
 /// What a step does.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Action {
@@ -9,6 +12,10 @@ pub(crate) enum Action {
     Wait(Value),
     /// Name of the signal.
     Signal(String),
+    /// A wait for the reply of the contact, perhaps with its longest time.
+    Reply {
+        within: Option<String>,
+    },
     Ask {
         to: Option<Value>,
         question: String,
@@ -88,6 +95,7 @@ impl Action {
         match self {
             Self::Wait(_) => "a wait",
             Self::Signal(_) => "a wait for a signal",
+            Self::Reply { .. } => "a wait for a reply",
             Self::Ask { .. } => "a question",
             Self::Handoff { .. } => "a handoff",
             Self::Tool { .. } => "a call of a tool",
@@ -107,7 +115,10 @@ impl Action {
             Modifier::OnError("handoff") => is_tool,
             Modifier::OnError(_) => !matches!(self, Self::Finish(_)),
             Modifier::Timeout(Value::Number(_)) => is_handoff,
-            Modifier::Timeout(_) => !matches!(self, Self::Wait(_) | Self::Finish(_)),
+            Modifier::Timeout(_) => !matches!(
+                self,
+                Self::Wait(_) | Self::Finish(_) | Self::Reply { within: Some(_) }
+            ),
             Modifier::Then(word) => effects.contains(word),
             Modifier::Priority(_) => is_ask || is_handoff,
             Modifier::WarmLead | Modifier::Message(_) => is_handoff,
@@ -145,7 +156,7 @@ impl Action {
 
     const fn effects_of_timeout(&self) -> &'static [&'static str] {
         match self {
-            Self::Signal(_) | Self::Run { .. } => &["skip", "fail"],
+            Self::Signal(_) | Self::Reply { .. } | Self::Run { .. } => &["skip", "fail"],
             Self::Ask { .. } => &["skip", "fail", "escalate"],
             Self::Handoff { .. } => &["continue", "skip", "fail", "escalate"],
             Self::Wait(_) | Self::Tool { .. } | Self::Finish(_) => &[],
@@ -209,6 +220,15 @@ impl Action {
                 return [text_field("tool", tool)].into_iter().chain(args).collect();
             }
             Self::Signal(name) => ("wait_for", vec![text_field("signal", name)]),
+            Self::Reply { within } => {
+                let within = within.map(|time| text_field("timeout", time));
+                let signal = [text_field("signal", REPLY_SIGNAL.to_owned())];
+                let skips = (!inner.contains_key("on_timeout"))
+                    .then(|| text_field("on_timeout", "skip".to_owned()));
+                let own: Vec<_> = signal.into_iter().chain(within).collect();
+                let fields = own.into_iter().chain(inner).chain(skips);
+                return Map::from_iter([("wait_for".to_owned(), Value::Object(fields.collect()))]);
+            }
             Self::Ask { to, question } => {
                 let to = to.map(|to| ("to".to_owned(), to));
                 let question = text_field("question", question);

@@ -10,11 +10,12 @@ const COMPARED_CHARS_MAX: usize = 40;
 const FIRST_WORD_TYPOS_MAX: usize = 1;
 
 /// One sample of each form. The first word counts most.
-pub(crate) const SAMPLES: [&str; 28] = [
+pub(crate) const SAMPLES: [&str; 29] = [
     "Wait 5 days",
     "Wait until 2026-12-24 09:00 in Europe/Berlin",
     "Wait until Monday at 9:00 in Europe/Berlin",
     "Wait 2 business days in Europe/Berlin",
+    "Wait until contact replies, at most 5 days",
     "Wait for signal payment, at most 3 days, then skip",
     "If no reply, send email \"Follow-up\" to contact",
     "If contact replied positively, hand off to @user.nina as warm lead",

@@ -21,7 +21,7 @@ use crate::mails::mail;
 use crate::modifiers::{approval, read_modifiers};
 use crate::people::{ask, handoff};
 use crate::tokens::read_tokens;
-use crate::waits::{refuse_reply, wait};
+use crate::waits::wait;
 
 /// Words between two steps, which belong in two lines.
 const STEP_JOINTS: &[&str] = &["and", "then", "and then"];
@@ -149,15 +149,7 @@ fn sentence(input: &mut Input<'_>, condition_before: Option<&str>) -> Parsed<Sen
 fn action(input: &mut Input<'_>) -> Parsed<Action> {
     let people = alt((handoff, ask));
     let tools = alt((call, run_agent, change_contact, create_task, log));
-    let any = alt((
-        refuse_reply,
-        wait,
-        mail,
-        people,
-        tools,
-        finish,
-        refuse_unclear_run,
-    ));
+    let any = alt((wait, mail, people, tools, finish, refuse_unclear_run));
     with_need("a step such as `wait 5 days`", any)(input)
 }
 

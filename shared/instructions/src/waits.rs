@@ -1,4 +1,4 @@
-//! Words of waits (S0-AC1): for a time, until a date or weekday, for business days, and for a signal.
+//! Words of waits (S0-AC1): for a time, until a date or weekday, for business days, for a reply, and for a signal.
 
 use holdpoint_calendar::BUSINESS_DAYS_MAX;
 use serde_json::{Map, Value};
@@ -9,13 +9,13 @@ use crate::dates::{moment, time_of_day, time_zone, weekday};
 use crate::draft::{Action, text_field};
 use crate::durations::{count, duration};
 use crate::line_parser::{
-    Input, Parsed, phrase, quoted_if, refuse, refuse_at, refused_phrase, tokens_left,
+    Input, Parsed, phrase, quoted_if, refuse_at, refused_phrase, tokens_left,
 };
 use crate::values::{is_name, name, placeholder};
 
 /// Reads a line that begins with `wait`, `pause` or `sleep`.
 pub(crate) fn wait(input: &mut Input<'_>) -> Parsed<Action> {
-    alt((wait_for_signal, wait_until, wait_for_time)).parse_next(input)
+    alt((wait_for_reply, wait_for_signal, wait_until, wait_for_time)).parse_next(input)
 }
 
 fn wait_for_signal(input: &mut Input<'_>) -> Parsed<Action> {
@@ -152,21 +152,63 @@ fn business_days(input: &mut Input<'_>) -> Parsed<Value> {
     Ok(Value::Object(fields))
 }
 
-/// Explains sentences that begin as a wait and are not one.
-pub(crate) fn refuse_reply(input: &mut Input<'_>) -> Parsed<Action> {
-    refused_phrase(&[
+/// Reads a wait that the reply of the contact ends.
+fn wait_for_reply(input: &mut Input<'_>) -> Parsed<Action> {
+    let bare = phrase(&[
         "wait for a reply",
         "wait for the reply",
         "wait for reply",
-        "wait for the contact",
-        "wait for contact",
-        "wait until contact",
-        "wait until the contact",
+        "wait for a response",
+        "wait for an answer of contact",
+        "wait for a reply of contact",
+        "wait for a reply of the contact",
+        "wait for a reply from contact",
+        "wait for a reply from the contact",
+        "wait for contact to reply",
+        "wait for the contact to reply",
+        "wait for contact to respond",
+        "wait for the contact to respond",
+        "wait until contact replies",
+        "wait until the contact replies",
+        "wait until contact has replied",
+        "wait until the contact has replied",
+        "wait until contact responds",
+        "wait until the contact responds",
+        "wait till contact replies",
+        "wait till the contact replies",
         "wait until a reply",
-        "wait until there is",
-        "pause until contact",
-        "pause until the contact",
-    ])(input)?;
-    let message = "This release cannot wait for a reply yet; write `Wait 5 days`, and `If no reply, …` in the next line";
-    refuse(input, message)
+        "wait until a reply comes",
+        "wait until a reply arrives",
+        "wait until there is a reply",
+        "pause until contact replies",
+        "pause until the contact replies",
+        "await a reply",
+        "await the reply",
+    ])
+    .map(|()| Action::Reply { within: None });
+    let longest = phrase(&[
+        "wait up to",
+        "wait at most",
+        "wait for up to",
+        "wait for at most",
+        "wait",
+        "wait for",
+    ]);
+    let reply = phrase(&[
+        "for a reply",
+        "for the reply",
+        "for a response",
+        "for contact to reply",
+        "for the contact to reply",
+        "or until contact replies",
+        "or until the contact replies",
+        "or until a reply comes",
+        "or for a reply",
+        "unless contact replies",
+        "unless the contact replies",
+    ]);
+    let timed = (preceded(longest, duration), reply).map(|(within, ())| Action::Reply {
+        within: Some(within),
+    });
+    alt((bare, timed)).parse_next(input)
 }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::conditions::condition_words;
+use crate::draft::REPLY_SIGNAL;
 use crate::finishes::SUMMARY_DEFAULT;
 use crate::mails::CONTACT_ADDRESS;
 use crate::quotes::quote;
@@ -54,6 +55,12 @@ fn write_action(kind: &str, fields: &Map<String, Value>) -> Option<String> {
         "wait_for" => {
             let fields = value.as_object()?;
             let signal = fields.get("signal")?.as_str()?;
+            // Without a reply, the words go on with the next line.
+            let skips = fields.get("on_timeout").and_then(Value::as_str) == Some("skip");
+            if signal == REPLY_SIGNAL && skips {
+                let words = "wait until contact replies".to_owned();
+                return write_inner(words, fields, &["signal", "on_timeout"]);
+            }
             write_inner(format!("wait for signal {signal}"), fields, &["signal"])
         }
         "ask" => {

@@ -3,6 +3,7 @@
 pub(crate) mod apply_agent;
 pub(crate) mod cancel_run;
 pub(crate) mod child_runs_ended;
+pub(crate) mod contact_replied;
 pub(crate) mod erase_contact;
 pub(crate) mod handoffs_updated;
 pub(crate) mod heartbeat;

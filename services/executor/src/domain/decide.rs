@@ -13,6 +13,7 @@ use holdpoint_ids::{RunId, ToolName, UserName, Workspace};
 use crate::domain::commands::apply_agent::apply_agent;
 use crate::domain::commands::cancel_run::cancel_run;
 use crate::domain::commands::child_runs_ended::{end_child_run, ignored, refuse_child_run};
+use crate::domain::commands::contact_replied::contact_replied;
 use crate::domain::commands::erase_contact::{complete_erasure, erase_contact, erase_run};
 use crate::domain::commands::handoffs_updated::update_handoff;
 use crate::domain::commands::heartbeat::change_node;
@@ -426,6 +427,7 @@ fn decide_run<'a>(
         // Scopes are applied before every input. This input only triggers that.
         RunInput::ApplyScopes => Ok(RunOutcome::Unchanged(Reply::Nothing(()))),
         RunInput::TakePlace => take_place(transition),
+        RunInput::ContactReplied => contact_replied(transition),
         RunInput::ToolAvailability {
             step,
             dispatch,

@@ -44,7 +44,8 @@ use mails::Mails;
 use step::Draft;
 
 use calendar::UTC;
-use diagnostics::{AgentChecker, Place, is_name, shown};
+pub(crate) use diagnostics::is_name;
+use diagnostics::{AgentChecker, Place, shown};
 
 pub(crate) use crate::domain::nearest_names::nearest;
 pub use diagnostics::{MAX_NAME, MAX_STEPS, MAX_TEXT};

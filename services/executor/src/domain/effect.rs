@@ -148,6 +148,11 @@ pub enum Effect {
     },
     /// Wake the sweep that starts queued runs: a run of this key has ended or has left the queue.
     PlacesChanged { key: String },
+    /// Wake the sweep that ends waits for a reply: the contact has replied, or a run begins to wait for it.
+    ReplyPending {
+        workspace: Workspace,
+        contact: ContactId,
+    },
     /// Append to a run's history, and nudge its subscribers.
     History {
         workspace: Workspace,

@@ -243,6 +243,8 @@ pub enum RunInput {
     Watch,
     /// The sweep makes the run apply what was commanded for its agent or workspace.
     ApplyScopes,
+    /// The sweep says that its contact has replied.
+    ContactReplied,
     /// The sweep says that a place of its agent may be free.
     TakePlace,
     /// The sweep says that no live node offers the tool of a queued step, or that one offers it again.

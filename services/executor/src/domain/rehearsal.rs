@@ -18,20 +18,21 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::rehearsal::{RehearsalContact, RehearsedRun};
+use holdpoint_contracts::rehearsal::{RehearsalContact, RehearsalLimit, RehearsedRun};
 use holdpoint_contracts::run::{RunStatus, StepStatus};
 use holdpoint_ids::{ContactId, RunId};
 
 use crate::domain::model::run::{Run, Signal};
 use crate::domain::model::time::after;
+use crate::domain::rehearsal::script::fits;
 use crate::domain::rehearsal::stage::Stage;
 use crate::domain::rehearsal::world::{Change, World};
 
-/// Most inputs of one rehearsed run. A run that needs more is shown as it is then.
-const INPUTS_MAX: usize = 20_000;
+/// Most rounds of one rehearsed run: calls, timers, answers and changes.
+const ROUNDS_MAX: usize = 20_000;
 
-/// Longest rehearsed time. A run that still waits then is shown as it is then.
-const HORIZON: TimeDelta = TimeDelta::days(400);
+/// Longest rehearsed time.
+const TIME_MAX: TimeDelta = TimeDelta::days(400);
 
 /// Rehearses the run of one contact. `None`: `may_continue` said no.
 ///
@@ -56,42 +57,92 @@ pub(crate) fn rehearse_as(
     let mut world = World::new(run, stage, contact);
     let mut changes = changes_of(stage, &contact.id);
     world.start()?;
-    for _ in 0..INPUTS_MAX {
+    let mut rounds = 0;
+    while let Some(next) = next_input(&world, &changes) {
         if !may_continue() {
             return Ok(None);
         }
-        if world.run.as_ref().is_none_or(Run::is_final) {
+        world.stopped_by = limit_reached(stage, &world, next, rounds);
+        if world.stopped_by.is_some() {
             break;
         }
-        if world.work()? {
-            continue;
-        }
-        let next = world.next_due().map(|(at, _)| at);
-        let change = changes.first_key_value().map(|((at, _), _)| *at);
-        // A change at the same instant comes first: the condition after a wait sees it.
-        let is_change = change.is_some_and(|change| next.is_none_or(|next| change <= next));
-        let Some(at) = next.into_iter().chain(change).min() else {
-            break;
-        };
-        if at - stage.start_at > HORIZON {
-            break;
-        }
-        world.now = world.now.max(at);
-        match is_change.then(|| changes.pop_first()).flatten() {
-            Some((_, change)) => world.change(change)?,
-            None => world.do_next()?,
+        rounds += 1;
+        match next {
+            NextInput::Work => world.work()?,
+            NextInput::Change(at) => {
+                world.now = world.now.max(at);
+                if let Some((_, change)) = changes.pop_first() {
+                    world.change(change)?;
+                }
+            }
+            NextInput::Due(at) => {
+                world.now = world.now.max(at);
+                world.do_next()?;
+            }
         }
     }
     Ok(Some(finished(stage, contact, world)))
 }
 
+/// What happens next in a rehearsed run.
+#[derive(Debug, Clone, Copy)]
+enum NextInput {
+    /// A worker takes a call, or a child run ends.
+    Work,
+    /// The contact changes, or a signal comes.
+    Change(DateTime<Utc>),
+    /// A timer or an answer is due.
+    Due(DateTime<Utc>),
+}
+
+/// None: the run has ended, or nothing wakes it any more.
+fn next_input(world: &World<'_>, changes: &Changes) -> Option<NextInput> {
+    if world.run.as_ref().is_none_or(Run::is_final) {
+        return None;
+    }
+    if world.has_work() {
+        return Some(NextInput::Work);
+    }
+    let due = world.next_due().map(|(at, _)| at);
+    let change = changes.first_key_value().map(|((at, _), _)| *at);
+    // A change at the same instant comes first: the condition after a wait sees it.
+    match (change, due) {
+        (Some(change), Some(due)) if change > due => Some(NextInput::Due(due)),
+        (Some(change), _) => Some(NextInput::Change(change)),
+        (None, due) => due.map(NextInput::Due),
+    }
+}
+
+fn limit_reached(
+    stage: &Stage,
+    world: &World<'_>,
+    next: NextInput,
+    rounds: usize,
+) -> Option<RehearsalLimit> {
+    let at = match next {
+        NextInput::Work => world.now,
+        NextInput::Change(at) | NextInput::Due(at) => at,
+    };
+    if at - stage.start_at > TIME_MAX {
+        return Some(RehearsalLimit::Time);
+    }
+    if rounds >= ROUNDS_MAX {
+        return Some(RehearsalLimit::Rounds);
+    }
+    world.is_full().then_some(RehearsalLimit::Memory)
+}
+
+/// Changes from outside of the run, by their instant and place.
+type Changes = BTreeMap<(DateTime<Utc>, usize), Change>;
+
 /// What the script says of the contact, by its instant and its place.
-fn changes_of(stage: &Stage, contact: &ContactId) -> BTreeMap<(DateTime<Utc>, usize), Change> {
+fn changes_of(stage: &Stage, contact: &ContactId) -> Changes {
     let script = &stage.script;
-    let is_for = |wanted: &Option<ContactId>| wanted.as_ref().is_none_or(|it| it == contact);
-    let fields = script.contacts.iter().filter(|rule| is_for(&rule.contact));
+    let fields = script.contacts.iter();
+    let fields = fields.filter(|rule| fits(rule.contact.as_ref(), contact));
     let fields = fields.map(|rule| (rule.after, Change::Contact(rule.set.clone())));
-    let signals = script.signals.iter().filter(|rule| is_for(&rule.contact));
+    let signals = script.signals.iter();
+    let signals = signals.filter(|rule| fits(rule.contact.as_ref(), contact));
     let signals = signals.map(|rule| {
         let signal = Signal {
             name: rule.signal.clone(),
@@ -106,11 +157,11 @@ fn changes_of(stage: &Stage, contact: &ContactId) -> BTreeMap<(DateTime<Utc>, us
 }
 
 fn finished(stage: &Stage, contact: &RehearsalContact, mut world: World<'_>) -> RehearsedRun {
-    // The run ended before their workers could start.
     for dispatch in &world.dispatched {
-        world.recorder.withdraw_call(&dispatch.step);
+        world.recorder.withdraw_call(dispatch);
     }
     let steps_reached = steps_reached(stage, &world);
+    let stopped_by = world.stopped_by;
     let recorded = world.recorder.finish();
     let view = match (&world.run, world.refused) {
         (Some(run), _) => run.view(world.now),
@@ -126,6 +177,9 @@ fn finished(stage: &Stage, contact: &RehearsalContact, mut world: World<'_>) -> 
         message: view.message,
         ended_at: view.ended_at,
         steps_reached,
+        calls: recorded.calls,
+        requests: recorded.requests,
+        stopped_by,
         timeline: recorded.events,
         events_left: recorded.left,
     }
@@ -140,6 +194,9 @@ fn refused_run(stage: &Stage, contact: &RehearsalContact, refused: Problem) -> R
         message: format!("The run cannot start: {}", refused.detail),
         ended_at: Some(stage.start_at),
         steps_reached: Vec::new(),
+        calls: BTreeMap::new(),
+        requests: BTreeMap::new(),
+        stopped_by: None,
         timeline: Vec::new(),
         events_left: 0,
     }

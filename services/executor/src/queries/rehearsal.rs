@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
+use chrono::{DateTime, Datelike as _, DurationRound as _, TimeDelta, Utc};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::rehearsal::{
-    CONTACTS_MAX, Rehearsal, RehearsalContact, RehearseAgent, SECONDS_MAX,
+    CONTACTS_MAX, Rehearsal, RehearsalContact, RehearseAgent, SECONDS_MAX, WAIT_SECONDS_MAX,
 };
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_ids::Workspace;
@@ -21,7 +21,10 @@ use crate::domain::rehearsal::stage::Stage;
 use crate::domain::{Refusal, Tool};
 
 /// How long a rehearsal waits for those before it.
-const REHEARSE_WITHIN: Duration = Duration::from_secs(3);
+const REHEARSE_WITHIN: Duration = Duration::from_secs(WAIT_SECONDS_MAX);
+
+/// Years in which a rehearsal may start.
+const YEARS: std::ops::RangeInclusive<i32> = 1970..=9_000;
 
 /// Most bytes of JSON of the runs of one reply. The bus takes 1 MiB.
 const RUNS_BYTES_MAX: usize = 768 * 1024;
@@ -34,6 +37,14 @@ impl ExecutorQueries {
         query: RehearseAgent,
     ) -> Result<Rehearsal, QueryError> {
         check_contacts(&query.contacts)?;
+        if query.start_at.is_some_and(|at| !YEARS.contains(&at.year())) {
+            let detail = format!("`start_at` is from {} to {}", YEARS.start(), YEARS.end());
+            return Err(QueryError(Problem::invalid_body(detail)));
+        }
+        let Ok(_waiting) = self.waiting_rehearsals.try_acquire() else {
+            let detail = "too many rehearsals are waiting; try again";
+            return Err(QueryError(Problem::unavailable(detail)));
+        };
         let permit = Arc::clone(&self.rehearsing).acquire_owned();
         let Ok(Ok(permit)) = tokio::time::timeout(REHEARSE_WITHIN, permit).await else {
             let detail = "another rehearsal is running; try again";
@@ -48,7 +59,7 @@ impl ExecutorQueries {
         } = query;
         let start_at = start_at.unwrap_or_else(|| this_minute(self.clock.now()));
         let plan = match (text, agent) {
-            (Some(text), None) => blocking(move || compile(&text)).await??,
+            (Some(text), None) => self.compile_text(text).await?,
             (None, Some(agent)) => self.newest_plan(workspace, &agent).await?,
             (Some(_), Some(_)) | (None, None) => {
                 let detail = "expected either `text` or `agent`";
@@ -66,6 +77,19 @@ impl ExecutorQueries {
             rehearsal
         });
         Ok(rehearsal.await??)
+    }
+
+    /// Agents are compiled one at a time.
+    async fn compile_text(&self, text: String) -> Result<Plan, Problem> {
+        let permit = Arc::clone(&self.compiling).acquire_owned();
+        let permit = permit.await.map_err(|_closed| Problem::internal())?;
+        let plan = blocking(move || {
+            let plan = Plan::compile(&text);
+            drop(permit);
+            plan
+        });
+        plan.await?
+            .map_err(|errors| Refusal::InvalidAgent(errors).problem())
     }
 
     /// The registry entries of the tools that a plan names.
@@ -114,10 +138,6 @@ fn check_contacts(contacts: &[RehearsalContact]) -> Result<(), Problem> {
             contact.id
         ))),
     }
-}
-
-fn compile(text: &str) -> Result<Plan, Problem> {
-    Plan::compile(text).map_err(|errors| Refusal::InvalidAgent(errors).problem())
 }
 
 fn rehearse_all(stage: &Stage, contacts: &[RehearsalContact]) -> Result<Rehearsal, Problem> {

@@ -59,6 +59,18 @@ pub(crate) async fn one(
     Entity::first(db, Entity::find_by_id(key)).await
 }
 
+/// The contacts of these keys, deleted ones too.
+pub(crate) async fn with_keys(
+    db: &impl ConnectionTrait,
+    keys: &[(Workspace, ContactId)],
+) -> Result<Vec<Contact>, StoreError> {
+    let keys = keys
+        .iter()
+        .map(|(workspace, id)| (workspace.to_string(), id.to_string()));
+    let keys: Vec<_> = keys.collect();
+    Entity::load_states(db, &keys).await
+}
+
 /// Contacts of all workspaces whose erasure is not complete.
 pub(crate) async fn erasing(
     db: &impl ConnectionTrait,

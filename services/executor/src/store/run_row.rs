@@ -13,7 +13,7 @@ use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait as _, Select};
 
 use crate::domain::scope::Cursor;
-use crate::domain::{Run, selected_status};
+use crate::domain::{Run, awaited_reply, selected_status};
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -31,6 +31,8 @@ pub struct Model {
     pub created_at: DateTimeUtc,
     pub resume_at: Option<DateTimeUtc>,
     pub ended_at: Option<DateTimeUtc>,
+    /// The contact whose reply a step waits for.
+    pub reply_of: Option<String>,
 }
 
 /// Columns that keep what the first writer gave them.
@@ -55,6 +57,7 @@ state_row!(
         created_at: Set(run.created_at),
         resume_at: Set(run.resume_at()),
         ended_at: Set(run.ended_at()),
+        reply_of: Set(awaited_reply(run).map(ToString::to_string)),
     },
     CONSTANT
 );
@@ -284,6 +287,67 @@ pub(crate) async fn of_contact(
         query = query.filter(COLUMN.id.gt(after.uuid()));
     }
     Entity::page(db, query.order_by_asc(Column::Id), of.limit).await
+}
+
+/// A contact of a workspace.
+pub(crate) type ContactKey = (Workspace, ContactId);
+
+/// A run that waits for the reply of its contact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AwaitedReply {
+    pub(crate) run: RunId,
+    pub(crate) contact: ContactKey,
+}
+
+/// Runs that wait for a reply of one of these contacts.
+pub(crate) async fn awaiting_reply_of(
+    db: &impl ConnectionTrait,
+    contacts: &[ContactKey],
+) -> Result<Vec<AwaitedReply>, StoreError> {
+    let mut any = Condition::any();
+    for (workspace, contact) in contacts {
+        let workspace = COLUMN.workspace.eq(workspace.as_str());
+        any = any.add(workspace.and(COLUMN.reply_of.eq(contact.as_str())));
+    }
+    read_awaited(db, Entity::find().filter(any)).await
+}
+
+/// Runs that wait for a reply, in the order of their ids, after the given id.
+pub(crate) async fn awaiting_reply(
+    db: &impl ConnectionTrait,
+    after: Option<RunId>,
+    limit: u64,
+) -> Result<Vec<AwaitedReply>, StoreError> {
+    let mut query = Entity::find();
+    if let Some(after) = after {
+        query = query.filter(COLUMN.id.gt(after.uuid()));
+    }
+    read_awaited(db, query.order_by_asc(Column::Id).limit(limit)).await
+}
+
+async fn read_awaited(
+    db: &impl ConnectionTrait,
+    query: Select<Entity>,
+) -> Result<Vec<AwaitedReply>, StoreError> {
+    let rows: Vec<(Uuid, String, String)> = query
+        .filter(COLUMN.reply_of.is_not_null())
+        .select_only()
+        .column(Column::Id)
+        .column(Column::Workspace)
+        .column(Column::ReplyOf)
+        .into_tuple()
+        .all(db)
+        .await?;
+    let awaited = rows.into_iter().map(|(run, workspace, contact)| {
+        Ok(AwaitedReply {
+            run: RunId::from_uuid(run),
+            contact: (
+                workspace.parse().map_err(Entity::broken)?,
+                contact.parse().map_err(Entity::broken)?,
+            ),
+        })
+    });
+    awaited.collect()
 }
 
 /// Whether the column's JSON contains `"name":"value"`, first or after another label.

@@ -15,8 +15,8 @@ use tokio::time::Instant;
 
 use crate::domain::{Input, RunInput};
 use crate::executor::Executor;
-use crate::freed_places::FreedPlaces;
 use crate::store;
+use crate::woken_keys::WokenKeys;
 
 /// Most keys of one page.
 const PAGE_KEYS: usize = 100;
@@ -28,7 +28,7 @@ const WOKEN: usize = 16;
 const ALL_EVERY: Duration = Duration::from_secs(5);
 
 pub(super) struct QueuedRuns {
-    freed: Arc<FreedPlaces>,
+    freed: Arc<WokenKeys<String>>,
     /// The last key of the pass over all keys.
     after: String,
     /// When that pass is due next.
@@ -36,7 +36,7 @@ pub(super) struct QueuedRuns {
 }
 
 impl QueuedRuns {
-    pub(super) const fn new(freed: Arc<FreedPlaces>) -> Self {
+    pub(super) const fn new(freed: Arc<WokenKeys<String>>) -> Self {
         Self {
             freed,
             after: String::new(),

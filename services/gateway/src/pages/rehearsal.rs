@@ -11,11 +11,11 @@ use holdpoint_contracts::contact::ContactView;
 use holdpoint_contracts::executor::ListContacts;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::rehearsal::{
-    Outgoing, Rehearsal, RehearsalContact, RehearsalSummary, RehearseAgent, RehearsedEvent,
-    RehearsedRun, SECONDS_MAX,
+    Outgoing, REPLY_SECONDS_MAX, Rehearsal, RehearsalContact, RehearsalSummary, RehearseAgent,
+    RehearsedEvent, RehearsedRun, SCRIPT_BYTES_MAX, contact_names,
 };
 use holdpoint_contracts::run::Page;
-use holdpoint_ids::{AgentName, ContactId};
+use holdpoint_ids::AgentName;
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -37,11 +37,7 @@ const COURSES_MAX: usize = 20;
 /// Most entries of one course on the page.
 const EVENTS_MAX: usize = 100;
 
-/// Most contacts that a line names.
-const NAMED_MAX: usize = 5;
-
-/// The executor ends a rehearsal itself. It may wait for another one before.
-const REPLY_WITHIN: Duration = Duration::from_secs(SECONDS_MAX + 10);
+const REPLY_WITHIN: Duration = Duration::from_secs(REPLY_SECONDS_MAX);
 
 /// The form without a result.
 pub(super) async fn page(Path(name): Path<String>, viewer: Viewer) -> Result<Markup, PageError> {
@@ -75,6 +71,14 @@ async fn perform(
     agent: &AgentName,
     fields: &Fields,
 ) -> Result<Rehearsal, Problem> {
+    let caller = &viewer.caller;
+    let user = caller.claims.user.as_str();
+    let _permit = viewer.app.rehearsals.take(&caller.workspace, user)?;
+    let script = fields.get_text("script");
+    if script.is_some_and(|script| script.len() > SCRIPT_BYTES_MAX) {
+        let detail = format!("The script is too long; expected at most {SCRIPT_BYTES_MAX} bytes.");
+        return Err(Problem::new(422, "invalid_script", detail));
+    }
     let contacts = ListContacts {
         limit: CONTACTS_SHOWN,
         email: None,
@@ -93,12 +97,12 @@ async fn perform(
         text: None,
         agent: Some(agent.clone()),
         contacts: contacts.collect(),
-        script: fields.get_text("script").map(str::to_owned),
+        script: script.map(str::to_owned),
         start_at: None,
     };
-    let workspace = &viewer.caller.workspace;
     let bus = &viewer.app.bus;
-    bus.query_within(workspace, &query, REPLY_WITHIN).await
+    bus.query_within(&caller.workspace, &query, REPLY_WITHIN)
+        .await
 }
 
 async fn render(viewer: &Viewer, agent: &AgentName, script: &str, result: &Markup) -> Markup {
@@ -131,7 +135,7 @@ fn form(viewer: &Viewer, agent: &AgentName, script: &str) -> Markup {
     viewer.form(&path(agent), "panel settings", &[], &inside)
 }
 
-/// The page of an agent posts here too.
+/// The page of an agent has a link to it.
 pub(super) fn path(agent: &AgentName) -> String {
     format!("/agents/{agent}/rehearsal")
 }
@@ -171,23 +175,13 @@ fn summary(summary: &RehearsalSummary) -> Markup {
             }
             @if !summary.ended_unseen.is_empty() {
                 dt { "Runs that end without a request to a person" }
-                dd { (summary.ended_unseen.len()) " (" (names(summary.ended_unseen.iter())) ")" }
+                dd { (summary.ended_unseen.len()) " (" (contact_names(summary.ended_unseen.iter())) ")" }
             }
             @if !summary.unended.is_empty() {
                 dt { "Runs that do not end" }
-                dd { (summary.unended.len()) " (" (names(summary.unended.iter())) ")" }
+                dd { (summary.unended.len()) " (" (contact_names(summary.unended.iter())) ")" }
             }
         }
-    }
-}
-
-fn names<'c>(contacts: impl ExactSizeIterator<Item = &'c ContactId>) -> String {
-    let more = contacts.len().saturating_sub(NAMED_MAX);
-    let named: Vec<_> = contacts.take(NAMED_MAX).map(ToString::to_string).collect();
-    let named = named.join(", ");
-    match more {
-        0 => named,
-        more => format!("{named} and {more} more"),
     }
 }
 
@@ -197,11 +191,12 @@ fn course(run: &RehearsedRun, runs: &[&RehearsedRun], zone: Tz) -> Markup {
     let left = run.events_left + events.count() as u64;
     html! {
         section {
-            h2 { (names(runs.iter().map(|run| &run.contact))) " " (labels::run_status_chip(run.status)) }
+            h2 { (contact_names(runs.iter().map(|run| &run.contact))) " " (labels::run_status_chip(run.status)) }
             @if runs.len() > 1 { p.muted { "These " (runs.len()) " contacts take the same course. The texts are those of " (run.contact) "." } }
             ol.timeline { @for event in shown { (entry(event, zone)) } }
             @if left > 0 { p.muted { (left) " more entries" } }
-            @if run.ended_at.is_none() { p.why { "The run does not end: " (one_line(&run.message, 400)) } }
+            @if let Some(limit) = run.stopped_by { p.why { "The rehearsal stops here: " (limit.text()) "." } }
+            @else if run.ended_at.is_none() { p.why { "The run does not end: " (one_line(&run.message, 400)) } }
         }
     }
 }

@@ -166,6 +166,46 @@ fn waits_for_business_days() {
     );
 }
 
+/// Words 1: "until contact replies, at most 5 days".
+#[test]
+fn waits_for_a_reply() {
+    assert_step(
+        &json!({ "wait_for": { "signal": "contact.reply", "timeout": "5 days", "on_timeout": "skip" } }),
+        &[
+            "Wait until contact replies, at most 5 days",
+            "Wait until the contact replies, at most 5 days",
+            "Wait until contact replies, timeout 5 days",
+            "Wait until contact replies within 5 days",
+            "Wait until contact replies for at most 5 days",
+            "Wait until contact has replied, at most five days",
+            "Wait until the contact responds, at most 5 days, then skip",
+            "Wait till contact replies, at most 5d",
+            "Wait until there is a reply, at most 5 days",
+            "Wait until a reply comes, at most 5 days",
+            "Wait for a reply, at most 5 days",
+            "Wait for a reply of the contact, at most 5 days",
+            "Wait for a reply from contact, at most 5 days",
+            "Wait for contact to reply, at most 5 days",
+            "Wait for the contact to respond, at most 5 days",
+            "Wait up to 5 days for a reply",
+            "Wait at most 5 days for a reply",
+            "Wait for up to 5 days for the contact to reply",
+            "Wait 5 days for a reply",
+            "Wait 5 days or until contact replies",
+            "Wait for 5 days unless the contact replies",
+            "Await a reply, at most 5 days",
+        ],
+    );
+    assert_step(
+        &json!({ "wait_for": { "signal": "contact.reply", "timeout": "5 days", "on_timeout": "fail" } }),
+        &["Wait until contact replies, at most 5 days, then fail"],
+    );
+    assert_step(
+        &json!({ "wait_for": { "signal": "contact.reply", "on_timeout": "skip" } }),
+        &["Wait for a reply", "Wait until contact replies"],
+    );
+}
+
 #[test]
 fn waits_for_a_signal() {
     assert_step(

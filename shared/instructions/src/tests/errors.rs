@@ -97,14 +97,6 @@ fn likely_sentences_have_a_hint() {
             "write `contact replied positively` or `contact replied negatively`.",
         ),
         (
-            "Wait until contact replies",
-            "write `Wait 5 days`, and `If no reply, …` in the next line.",
-        ),
-        (
-            "Wait for a reply",
-            "write `Wait 5 days`, and `If no reply, …` in the next line.",
-        ),
-        (
             "Repeat until contact replies",
             "This release does not repeat steps yet; write the steps one after the other.",
         ),

@@ -224,6 +224,8 @@ fn tool() -> BoxedStrategy<Value> {
 
 fn other() -> BoxedStrategy<Value> {
     prop_oneof![
+        field("timeout", duration())
+            .prop_map(|timeout| json!({ "wait_for": object(&json!({ "signal": "contact.reply" }), vec![timeout, vec![("on_timeout".to_owned(), json!("skip"))]]) })),
         (name(), field("timeout", duration()), field("on_timeout", Just("skip")))
             .prop_map(|(signal, timeout, effect)| json!({ "wait_for": object(&json!({ "signal": signal }), vec![timeout, effect]) })),
         (name(), field("input", args()), field("timeout", duration()))

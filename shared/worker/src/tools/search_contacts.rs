@@ -31,8 +31,12 @@ pub(crate) struct FindContacts {
 impl FindContacts {
     async fn find(&self, call: &ToolCall) -> ToolResult {
         let args: Args = read_args(NAME, &call.dispatch.args)?;
+        let Some(token) = call.dispatch.token.clone() else {
+            let text = "The dispatch has no token, so contacts cannot be read.";
+            return Err(ToolFailure::new("search_failed", text));
+        };
         let query = SearchContacts {
-            token: call.dispatch.token.clone().unwrap_or_default(),
+            token,
             fields: args.fields,
             tag: args.tag,
             text: args.text,

@@ -13,6 +13,7 @@ use crate::domain::model::contact::{
 };
 use crate::domain::need::Aggregate;
 use crate::domain::refusal::Refusal;
+use crate::domain::rules::contact_patch::merge_patch;
 use crate::domain::rules::contact_tags::change_tags;
 
 pub(crate) fn change_contact(
@@ -71,11 +72,21 @@ pub(crate) fn change_contact(
     } else {
         Reply::Contact(next.view())
     };
-    let effects = contact_effects(&next, input);
+    let mut effects = contact_effects(&next, input);
+    if has_replied(&next.fields) && !known.is_some_and(|known| has_replied(&known.fields)) {
+        effects.push(Effect::ReplyPending {
+            workspace: workspace.clone(),
+            contact: id.clone(),
+        });
+    }
     if known.is_some_and(|known| known.fields == next.fields) && !deleted && effects.is_empty() {
         return Ok(Outcome::Unchanged(answer));
     }
     decided(Aggregate::Contact(next), effects, answer)
+}
+
+fn has_replied(fields: &Map<String, Value>) -> bool {
+    fields.get("replied") == Some(&Value::Bool(true))
 }
 
 fn contact_effects(next: &Contact, input: &ContactInput) -> Vec<Effect> {
@@ -96,31 +107,6 @@ fn contact_effects(next: &Contact, input: &ContactInput) -> Vec<Effect> {
 fn without_id(mut fields: Map<String, Value>) -> Map<String, Value> {
     // The other fields stay in their order.
     fields.shift_remove("id");
-    fields
-}
-
-/// RFC 7386.
-fn merge_patch(fields: &Map<String, Value>, patch: &Map<String, Value>) -> Map<String, Value> {
-    let mut fields = fields.clone();
-    for (name, value) in patch {
-        match value {
-            Value::Null => {
-                fields.shift_remove(name);
-            }
-            Value::Object(inner) => {
-                let empty = Map::new();
-                let old = fields
-                    .get(name)
-                    .and_then(Value::as_object)
-                    .unwrap_or(&empty);
-                let merged = merge_patch(old, inner);
-                fields.insert(name.clone(), Value::Object(merged));
-            }
-            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                fields.insert(name.clone(), value.clone());
-            }
-        }
-    }
     fields
 }
 

@@ -20,6 +20,7 @@ mod operations;
 mod pausing;
 mod people;
 mod rehearsals;
+mod replies;
 mod require_active_user;
 mod retry_run;
 mod retrying;

@@ -85,7 +85,7 @@ impl AgentChecker<'_> {
 
 /// Whether a text is a name of an agent, a tool or a step:
 /// `[A-Za-z0-9][A-Za-z0-9._-]{0,99}`.
-pub(super) fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     text.len() <= MAX_NAME
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text

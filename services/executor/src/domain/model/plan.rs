@@ -34,7 +34,7 @@ use crate::domain::expression;
 use crate::domain::expression::{Names, Reference};
 use crate::domain::model::plan::person_steps::{ApprovalRule, Ask, Handoff, whom, written};
 use crate::domain::model::plan::run_steps::RunStep;
-use crate::domain::model::plan::signal_steps::{Finish, WaitFor};
+use crate::domain::model::plan::signal_steps::{Finish, WaitFor, signal_text};
 use crate::domain::model::plan::wait_until::WaitUntil;
 use crate::domain::text::cut;
 
@@ -177,7 +177,7 @@ impl Action {
             Self::WaitUntil(wait) => wait.describe(),
             Self::WaitFor(wait) => {
                 let longest = duration::describe(Duration::from_millis(wait.timeout_ms));
-                format!("Wait for the signal {}, at most {longest}", wait.signal)
+                format!("Wait for {}, at most {longest}", signal_text(&wait.signal))
             }
             Self::Ask(ask) => ask.describe(&ask.question),
             Self::Handoff(handoff) => format!("Hand off to {}", written(&handoff.to)),

@@ -7,7 +7,9 @@ use holdpoint_contracts::executor::{ChildRunEnd, ChildRunState, DesiredChildRun}
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::rehearsal::Outgoing;
 use holdpoint_contracts::run::{ActionResult, RunStatus};
+use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::{Grant, StepDispatch};
+use holdpoint_holds::json_schema::{join_errors, value_errors};
 use holdpoint_ids::NodeName;
 use serde_json::{Value, json};
 
@@ -17,24 +19,31 @@ use super::script::{Called, ToolRule};
 use super::world::{ACTOR, World};
 use crate::domain::effect::Reply;
 use crate::domain::input::{DeliveredStep, RunInput, StepReport};
+use crate::domain::model::contact::CONTACT_BYTES_MAX;
+use crate::domain::model::tool::is_built_in;
 use crate::domain::refusal::Refusal;
+use crate::domain::rules::contact_patch::merge_patch;
 use crate::domain::rules::contact_tags::change_tags;
+
+/// The built-in tool whose call is a request to a person.
+const CREATE_TASK: &str = "create_task";
+
+/// Code of a call whose arguments a built-in tool refuses.
+const INVALID_ARGS: &str = "invalid_args";
 
 /// Code of a failure that the script gives none.
 const SCRIPTED_FAILURE: &str = "scripted_failure";
 
 impl World<'_> {
-    /// Does one call, or ends one child run. Returns whether there was one.
-    pub(super) fn work(&mut self) -> Result<bool, String> {
+    /// Does one call, or ends one child run.
+    pub(super) fn work(&mut self) -> Result<(), String> {
         if let Some(dispatch) = self.dispatched.pop_front() {
-            self.call(&dispatch)?;
-            return Ok(true);
+            return self.call(&dispatch);
         }
-        if let Some(child) = self.children.pop_front() {
-            self.end_child(&child)?;
-            return Ok(true);
+        match self.children.pop_front() {
+            Some(child) => self.end_child(&child),
+            None => Ok(()),
         }
-        Ok(false)
     }
 
     fn call(&mut self, dispatch: &StepDispatch) -> Result<(), String> {
@@ -56,7 +65,7 @@ impl World<'_> {
         );
         // The gate keeps it, or the run has ended.
         if !is_granted {
-            self.recorder.withdraw_call(&dispatch.step);
+            self.recorder.withdraw_call(dispatch);
             return Ok(());
         }
         let number = self.count_call(&dispatch.step);
@@ -67,11 +76,7 @@ impl World<'_> {
             number,
         };
         let rule = self.stage.script.tool(&called, self.contact_id());
-        let result = match rule.and_then(|rule| rule.fail.as_ref()) {
-            Some(error) => failure(error),
-            None => self.success(dispatch, rule),
-        };
-        let error_code = (!result.success).then(|| code_of(rule));
+        let (result, error_code) = self.result_of(dispatch, rule)?;
         let report = StepReport {
             node,
             step: dispatch.step.clone(),
@@ -89,19 +94,40 @@ impl World<'_> {
         *calls
     }
 
-    fn success(&mut self, dispatch: &StepDispatch, rule: Option<&ToolRule>) -> ActionResult {
-        if let Err(refused) = self.change_contact(dispatch) {
-            return failure(&refused.to_string());
+    /// The result of a call, with the code of a failure.
+    fn result_of(
+        &mut self,
+        dispatch: &StepDispatch,
+        rule: Option<&ToolRule>,
+    ) -> Result<(ActionResult, Option<String>), String> {
+        if let Some(error) = rule.and_then(|rule| rule.fail.as_ref()) {
+            return Ok((failure(error), Some(code_of(rule))));
         }
-        let given = rule.and_then(|rule| rule.result.clone());
-        let data = given.unwrap_or_else(|| self.usual_result(dispatch));
-        ActionResult {
+        let tool = dispatch.tool.as_str();
+        if tool == CREATE_TASK {
+            let to = dispatch.args.get("assignee").and_then(Value::as_str);
+            let to = to.map(|to| match to.strip_prefix('@') {
+                Some(_) => to.to_owned(),
+                None => format!("@user.{to}"),
+            });
+            self.recorder.count_request(&Vec::from_iter(to));
+        }
+        if let Err(refused) = self.change_contact(dispatch) {
+            return Ok((failure(&refused.to_string()), Some(INVALID_ARGS.to_owned())));
+        }
+        let data = match rule.and_then(|rule| rule.result.clone()) {
+            Some(data) => data,
+            None if is_built_in(tool) => self.built_in_result(dispatch),
+            None => self.sample_result(dispatch)?,
+        };
+        let result = ActionResult {
             success: true,
             description: "Rehearsed.".to_owned(),
             error: None,
             data,
             duration_ms: 0,
-        }
+        };
+        Ok((result, None))
     }
 
     /// What a built-in tool does to the contact of the run.
@@ -117,50 +143,80 @@ impl World<'_> {
             let tags = one.chain(all.into_iter().flatten());
             tags.filter_map(Value::as_str).map(str::to_owned).collect()
         };
-        let change = match dispatch.tool.as_str() {
+        let none = TagChange::default();
+        let next = match dispatch.tool.as_str() {
             "update_contact" => {
                 let set = args.get("set").and_then(Value::as_object);
-                self.patch_contact(set.cloned().unwrap_or_default());
-                return Ok(());
+                let set = set.cloned().unwrap_or_default();
+                merge_patch(&self.contact, &set)
             }
-            "add_tag" => TagChange {
-                add: tags(),
-                ..TagChange::default()
-            },
-            "remove_tag" => TagChange {
-                remove: tags(),
-                ..TagChange::default()
-            },
+            "add_tag" => change_tags(
+                self.contact.clone(),
+                &TagChange {
+                    add: tags(),
+                    ..none
+                },
+            )?,
+            "remove_tag" => {
+                let remove = tags();
+                change_tags(self.contact.clone(), &TagChange { remove, ..none })?
+            }
             _ => return Ok(()),
         };
-        self.contact = change_tags(self.contact.clone(), &change)?;
+        let bytes = json_bytes(&next);
+        if bytes > CONTACT_BYTES_MAX {
+            let id = self.contact_id().clone();
+            return Err(Refusal::ContactTooLarge { id, bytes });
+        }
+        self.contact = next;
         Ok(())
     }
 
-    /// A built-in tool returns its arguments. Another one returns what its schema describes.
-    fn usual_result(&self, dispatch: &StepDispatch) -> Value {
+    /// The documented fields of the result of a built-in tool (docs/tools.md).
+    pub(super) fn built_in_result(&self, dispatch: &StepDispatch) -> Value {
+        let args = &dispatch.args;
+        let contact = args.get("contact").cloned();
+        let contact = contact.unwrap_or_else(|| json!(self.contact_id()));
+        let id = format!("{}-{}", dispatch.step, dispatch.dispatch);
+        match dispatch.tool.as_str() {
+            "log" => json!({ "message": args.get("message") }),
+            "http_request" => json!({ "status": 200, "headers": {}, "body": null }),
+            "send_email" => json!({
+                "message_id": format!("<{id}@rehearsal>"), "to": args.get("to"),
+                "subject": args.get("subject"), "text": args.get("body"),
+            }),
+            "update_contact" => json!({ "contact": contact, "set": args.get("set") }),
+            "add_tag" | "remove_tag" => {
+                json!({ "contact": contact, "tags": self.contact.get("tags") })
+            }
+            CREATE_TASK => json!({
+                "task_id": id, "assignee": args.get("assignee"), "due": null,
+                "action_url": format!("/tasks/{id}?action=handoff"),
+            }),
+            "search_contacts" => json!({ "contacts": [], "has_more": false }),
+            _ => args.clone(),
+        }
+    }
+
+    /// What the schema of a tool describes; without a schema, the arguments.
+    fn sample_result(&self, dispatch: &StepDispatch) -> Result<Value, String> {
         let mut tools = self.stage.tools.iter();
         let schema = tools.find_map(|tool| {
             let is_it = tool.spec.name == dispatch.tool && !tool.deleted;
             tool.spec.result_schema.as_ref().filter(|_| is_it)
         });
-        match (dispatch.tool.as_str(), schema) {
-            (_, Some(schema)) => sample(schema),
-            ("send_email", None) => {
-                let mut data = dispatch.args.clone();
-                if let Some(fields) = data.as_object_mut() {
-                    let text = fields.remove("body").unwrap_or_default();
-                    fields.insert("text".to_owned(), text);
-                    fields.insert(
-                        "message_id".to_owned(),
-                        json!(format!("<{}@rehearsal>", dispatch.step)),
-                    );
-                }
-                data
-            }
-            ("search_contacts", None) => json!({ "contacts": [], "has_more": false }),
-            (_, None) => dispatch.args.clone(),
+        let Some(schema) = schema else {
+            return Ok(dispatch.args.clone());
+        };
+        let sample = sample(schema);
+        let errors = value_errors(schema, &sample);
+        if errors.is_empty() {
+            return Ok(sample);
         }
+        let (tool, errors) = (&dispatch.tool, join_errors(&errors));
+        Err(format!(
+            "`tools` needs a `result` for {tool}: a sample of its schema does not fit it ({errors})"
+        ))
     }
 
     /// Starts a child run, or forgets it. Returns what starts.

@@ -34,8 +34,13 @@ impl World<'_> {
                 return Ok(None);
             }
         };
+        let now = self.now;
         if let Some(request) = self.requests.get_mut(&desired.id) {
             request.deadline = deadline;
+            // A request that was frozen is answered after its resume.
+            let is_silent = request.rule.act == Some(PersonAct::Nothing);
+            let answer_at = after(now, request.rule.after);
+            request.answer_at = request.answer_at.or((!is_silent).then_some(answer_at));
             return Ok(None);
         }
         let step = spec.step.clone().unwrap_or_default();
@@ -158,23 +163,24 @@ fn closing_of(spec: &HoldSpec, rule: &PersonRule) -> Result<(HoldOutcome, Value)
 /// The answer of the rule, or one that the question takes.
 fn answer_of(step: &str, spec: &HoldSpec, rule: &PersonRule) -> Result<Value, String> {
     let options = spec.answers();
-    let form = spec.schema.as_ref().map(Form::parse).transpose();
-    let form = form.unwrap_or_default();
-    let Some(answer) = &rule.answer else {
+    let form = spec.schema.as_ref().map(Form::parse);
+    let form = form.and_then(Result::ok);
+    let usual = || {
         let option = options.first().map(|option| json!(option));
         let filled = || spec.schema.as_ref().map_or_else(|| json!("Yes"), sample);
-        return Ok(spec.default.clone().or(option).unwrap_or_else(filled));
+        spec.default.clone().or(option).unwrap_or_else(filled)
     };
-    let errors = answer_errors(answer, &options, form.as_ref());
-    match errors.first() {
-        None => Ok(answer.clone()),
-        Some(error) => {
-            let place = error.pointer.as_deref().unwrap_or_default();
-            let colon = if place.is_empty() { "" } else { ": " };
-            Err(format!(
-                "the answer to {step}: {place}{colon}{}",
-                error.message
-            ))
-        }
-    }
+    let answer = rule.answer.clone().unwrap_or_else(usual);
+    let errors = answer_errors(&answer, &options, form.as_ref());
+    let Some(error) = errors.first() else {
+        return Ok(answer);
+    };
+    let place = error.pointer.as_deref().unwrap_or_default();
+    let colon = if place.is_empty() { "" } else { ": " };
+    let hint = match rule.answer {
+        Some(_) => "",
+        None => "; give an `answer` in `people`",
+    };
+    let error = &error.message;
+    Err(format!("the answer to {step}: {place}{colon}{error}{hint}"))
 }

@@ -1,10 +1,10 @@
 //! The timeline of a rehearsed run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::rehearsal::{Outgoing, RehearsedEvent};
+use holdpoint_contracts::rehearsal::{OWNERS, Outgoing, RehearsedEvent};
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::StepDispatch;
 
@@ -38,11 +38,15 @@ pub(super) struct Recorder {
     left: u64,
     /// Steps with an entry that is not a skip.
     acted: BTreeSet<String>,
+    calls: BTreeMap<String, u64>,
+    requests: BTreeMap<String, u64>,
 }
 
-/// The entries, and the number of those that are left out.
+/// The entries and the totals. The totals count the entries that are left out, too.
 #[derive(Debug)]
 pub(super) struct Recorded {
+    pub(super) calls: BTreeMap<String, u64>,
+    pub(super) requests: BTreeMap<String, u64>,
     pub(super) events: Vec<RehearsedEvent>,
     pub(super) left: u64,
 }
@@ -84,6 +88,7 @@ impl Recorder {
             outgoing,
         } in sent
         {
+            self.count(&outgoing);
             let mut entries = self.newest.iter_mut();
             let entry =
                 entries.find(|it| it.kind == kind && it.step == step && it.outgoing.is_none());
@@ -116,16 +121,36 @@ impl Recorder {
         }
     }
 
-    /// The newest call of a step was dispatched, and its worker may not start it.
-    pub(super) fn withdraw_call(&mut self, step: &str) {
+    /// A call was dispatched, and no worker starts it.
+    pub(super) fn withdraw_call(&mut self, dispatch: &StepDispatch) {
+        if let Some(count) = self.calls.get_mut(dispatch.tool.as_str()) {
+            *count = count.saturating_sub(1);
+        }
+        // The entry may be left out.
         let mut events = self.events.iter_mut().rev();
         let call = events.find(|event| {
             let is_call = matches!(event.outgoing, Some(Outgoing::Call { .. }));
-            is_call && event.step.as_deref() == Some(step)
+            is_call && event.at == dispatch.at && event.step.as_deref() == Some(&dispatch.step)
         });
         if let Some(event) = call {
             event.outgoing = None;
-            "Not called: the run needs it no longer.".clone_into(&mut event.message);
+            "Not called.".clone_into(&mut event.message);
+        }
+    }
+
+    fn count(&mut self, outgoing: &Outgoing) {
+        match outgoing {
+            Outgoing::Call { tool, .. } => *self.calls.entry(tool.clone()).or_default() += 1,
+            Outgoing::Request { to, .. } => self.count_request(to),
+            Outgoing::ChildRun { .. } => {}
+        }
+    }
+
+    /// A request to these recipients; none: the owners.
+    pub(super) fn count_request(&mut self, to: &[String]) {
+        let owners = to.is_empty().then(|| OWNERS.to_owned());
+        for one in to.iter().cloned().chain(owners) {
+            *self.requests.entry(one).or_default() += 1;
         }
     }
 
@@ -134,7 +159,11 @@ impl Recorder {
     }
 
     pub(super) fn finish(self) -> Recorded {
+        let mut calls = self.calls;
+        calls.retain(|_, count| *count > 0);
         Recorded {
+            calls,
+            requests: self.requests,
             events: self.events,
             left: self.left,
         }

@@ -5,17 +5,25 @@
 use holdpoint_contracts::duration;
 use holdpoint_contracts::rehearsal::SCRIPT_BYTES_MAX;
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_ids::ContactId;
+use holdpoint_contracts::size::json_bytes;
+use holdpoint_ids::{ContactId, NAME_CHARS_MAX};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::domain::definition::read;
-use crate::domain::model::plan::Plan;
+use crate::domain::definition::{is_name, read};
+use crate::domain::model::plan::{Action, Plan};
 use crate::domain::model::run::fan_out::item_of;
 use crate::domain::nearest_names::nearest;
+use crate::domain::text::cut;
 
 /// Most rules of one kind.
 const RULES_MAX: usize = 1_000;
+
+/// Longest error, in characters.
+const ERROR_CHARS_MAX: usize = 400;
+
+/// Largest result of a rule, in bytes of JSON.
+const RESULT_BYTES_MAX: usize = 64 * 1024;
 
 /// When people answer, if no rule says so.
 const ANSWER_AFTER_MS: u64 = 3_600_000;
@@ -149,8 +157,8 @@ impl Script {
             return Err(format!("a script is an object; its fields are {lists}"));
         }
         let script: Self = serde_path_to_error::deserialize(value).map_err(|error| {
-            let (path, error) = (error.path().to_string(), error.inner());
-            format!("`{path}`: {error}")
+            let (path, error) = (error.path().to_string(), error.inner().to_string());
+            cut(&format!("`{path}`: {error}"), ERROR_CHARS_MAX)
         })?;
         script.check(plan)?;
         Ok(script)
@@ -173,13 +181,25 @@ impl Script {
         for step in people.chain(tools).flatten() {
             let ids = || plan.steps.iter().map(|step| step.id.as_str());
             if !ids().any(|id| id == step || item_of(step, id).is_some()) {
-                let hint = nearest(step, ids());
-                let hint = hint.first().map(|hint| format!("; did you mean `{hint}`?"));
-                let hint = hint.unwrap_or_default();
-                return Err(format!("the agent has no step `{step}`{hint}"));
+                return Err(unknown_name("step", step, ids()));
             }
         }
-        Ok(())
+        let names = Names::of(plan);
+        let tools = self.tools.iter();
+        let signals = self.signals.iter().map(|rule| Some(&rule.signal));
+        names.check(
+            "tool",
+            &names.tools,
+            tools.clone().map(|rule| rule.tool.as_ref()),
+        )?;
+        names.check(
+            "run of agent",
+            &names.agents,
+            tools.map(|rule| rule.agent.as_ref()),
+        )?;
+        names.check("wait for signal", &names.signals, signals)?;
+        self.people.iter().try_for_each(PersonRule::check)?;
+        self.tools.iter().try_for_each(ToolRule::check)
     }
 
     pub(super) fn person(&self, step: &str, kind: HoldKind, contact: &ContactId) -> PersonRule {
@@ -208,6 +228,94 @@ impl Script {
     }
 }
 
+/// The names that the steps of a plan use.
+struct Names<'p> {
+    tools: Vec<&'p str>,
+    agents: Vec<&'p str>,
+    signals: Vec<&'p str>,
+}
+
+impl<'p> Names<'p> {
+    fn of(plan: &'p Plan) -> Self {
+        let mut names = Self {
+            tools: Vec::new(),
+            agents: Vec::new(),
+            signals: Vec::new(),
+        };
+        for step in &plan.steps {
+            match &step.action {
+                Action::Tool { tool, .. } => names.tools.push(tool),
+                Action::WaitFor(wait) => names.signals.push(&wait.signal),
+                Action::Run(run) => {
+                    names
+                        .agents
+                        .extend(run.runs.iter().map(|run| run.agent.as_str()));
+                }
+                Action::Wait { .. }
+                | Action::WaitUntil(_)
+                | Action::Ask(_)
+                | Action::Handoff(_)
+                | Action::Finish(_) => {}
+            }
+        }
+        names
+    }
+
+    fn check<'n>(
+        &self,
+        what: &str,
+        known: &[&str],
+        mut named: impl Iterator<Item = Option<&'n String>>,
+    ) -> Result<(), String> {
+        let unknown = named.find_map(|name| name.filter(|name| !known.contains(&name.as_str())));
+        match unknown {
+            None => Ok(()),
+            Some(name) => Err(unknown_name(what, name, known.iter().copied())),
+        }
+    }
+}
+
+fn unknown_name<'n>(what: &str, name: &str, known: impl Iterator<Item = &'n str>) -> String {
+    let hint = nearest(name, known);
+    let hint = hint.first().map(|hint| format!("; did you mean `{hint}`?"));
+    let (name, hint) = (cut(name, NAME_CHARS_MAX), hint.unwrap_or_default());
+    format!("the agent has no {what} `{name}`{hint}")
+}
+
+impl PersonRule {
+    fn check(&self) -> Result<(), String> {
+        match self.kind {
+            None | Some(HoldKind::Approval | HoldKind::Input | HoldKind::Handoff) => Ok(()),
+            Some(kind @ (HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun)) => Err(format!(
+                "`people`: `kind` is `approval`, `input` or `handoff`, not `{kind}`"
+            )),
+        }
+    }
+}
+
+impl ToolRule {
+    fn check(&self) -> Result<(), String> {
+        if self.result.is_some() && self.fail.is_some() {
+            return Err("`tools`: a rule has a `result` or `fail`, not both".to_owned());
+        }
+        if self.code.is_some() && self.fail.is_none() {
+            return Err("`tools`: `code` needs `fail`".to_owned());
+        }
+        if self.code.as_deref().is_some_and(|code| !is_name(code)) {
+            let message =
+                "`tools`: `code` has 1 to 100 letters, digits, dots, underscores or hyphens";
+            return Err(message.to_owned());
+        }
+        let bytes = self.result.as_ref().map_or(0, json_bytes);
+        if bytes > RESULT_BYTES_MAX {
+            return Err(format!(
+                "`tools`: a `result` has at most {RESULT_BYTES_MAX} bytes; this one has {bytes}"
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// A call of a tool or agent, as rules see it.
 pub(super) struct Called<'a> {
     pub(super) step: &'a str,
@@ -222,6 +330,7 @@ fn fits_step(wanted: Option<&str>, step: &str) -> bool {
     wanted.is_none_or(|wanted| wanted == step || item_of(step, wanted).is_some())
 }
 
-fn fits(wanted: Option<&ContactId>, contact: &ContactId) -> bool {
+/// Whether a rule is for this contact.
+pub(super) fn fits(wanted: Option<&ContactId>, contact: &ContactId) -> bool {
     wanted.is_none_or(|wanted| wanted == contact)
 }

@@ -1,7 +1,7 @@
 //! Rehearsals of small agents.
 
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::rehearsal::{Outgoing, RehearsalContact, RehearsedRun};
+use holdpoint_contracts::rehearsal::{Outgoing, RehearsalContact, RehearsalLimit, RehearsedRun};
 use holdpoint_contracts::run::{HoldKind, RunStatus};
 use serde_json::{Value, json};
 
@@ -31,7 +31,9 @@ fn stage(text: &str, script: &str) -> Stage {
 }
 
 fn contact(id: &str) -> RehearsalContact {
-    let fields = json!({ "email": format!("{id}@x.example"), "replied": false });
+    let fields = json!({
+        "email": format!("{id}@x.example"), "replied": false, "place": { "city": "Lisbon" },
+    });
     RehearsalContact {
         id: id.parse().unwrap(),
         fields: fields.as_object().unwrap().clone(),
@@ -187,6 +189,7 @@ steps:
     let run = run(agent, "tools: [{ agent: checker, result: { grade: A } }]");
     let sent: Vec<&Outgoing> = run.outgoing().collect();
     assert!(matches!(sent[0], Outgoing::ChildRun { agent } if agent.as_str() == "checker"));
+    assert!(matches!(sent[1], Outgoing::Call { args, .. } if args["message"] == "A"));
     assert_eq!(run.status, RunStatus::Completed, "{}", run.message);
 }
 
@@ -209,13 +212,82 @@ fn built_in_tools_change_the_rehearsed_contact() {
 agent: marks
 steps:
   - { tool: add_tag, args: { tag: vip } }
-  - { tool: update_contact, args: { set: { score: 7 } } }
+  - { tool: update_contact, args: { set: { score: 7, place: { zip: "1" } } } }
   - { tool: update_contact, args: { contact: other, set: { score: 1 } } }
-  - { id: seen, tool: log, when: "contact.tags == ['vip'] && contact.score == 7", args: { message: hi } }
+  - { id: seen, tool: log, when: "contact.tags == ['vip'] && contact.score == 7 && contact.place.city == 'Lisbon'", args: { message: hi } }
 "#;
-    let run = run(agent, "");
+    // A patch keeps what it does not name, however deep.
+    let run = run(agent, "contacts: [{ after: 1s, set: { x: 1 } }]");
     assert_eq!(run.status, RunStatus::Completed, "{}", run.message);
     assert!(run.steps_reached.iter().any(|step| step == "seen"));
+    let refused = self::run(
+        "agent: a\nsteps: [{ tool: add_tag, args: { tag: \"a\\nb\" } }]",
+        "",
+    );
+    assert_eq!(refused.code.as_deref(), Some("invalid_args"));
+    assert_eq!(
+        refused.calls.get("add_tag"),
+        Some(&1),
+        "it is not tried again"
+    );
+}
+
+/// Every built-in tool has a result, with the fields of docs/tools.md.
+#[test]
+fn built_in_tools_return_their_documented_fields() {
+    let documented = include_str!("../../../../../docs/tools.md");
+    for name in crate::domain::tool::BUILT_IN {
+        let args = json!({ "tag": "vip", "set": { "a": 1 }, "message": "m", "to": "t", "url": "http://x.example",
+            "subject": "s", "body": "b", "title": "t", "fields": { "a": 1 } });
+        let agent = json!({ "agent": "a", "steps": [
+            { "id": "call", "tool": name, "args": args },
+            { "id": "seen", "tool": "log", "args": { "message": "$call" } },
+        ] });
+        let run = run(&agent.to_string(), "");
+        let Some(Outgoing::Call { args: seen, .. }) = run.outgoing().last() else {
+            panic!("{name}: {:?}", run.timeline);
+        };
+        let mut rows = documented.lines().filter(|line| line.starts_with("| `"));
+        let quoted = format!("`{name}`");
+        let row = rows.find(|line| line.split('|').nth(1).unwrap().contains(&quoted));
+        let row = row.unwrap_or_else(|| panic!("{name} has no row"));
+        let fields = row.split('|').nth(3).unwrap();
+        let fields = fields.split('`').skip(1).step_by(2);
+        for field in
+            fields.filter(|field| field.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+        {
+            assert!(
+                seen["message"].get(field).is_some(),
+                "{name}: {field} in {seen}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_run_that_keeps_too_much_is_stopped() {
+    let items: Vec<u32> = (0..5_000).collect();
+    let agent = json!({ "agent": "many", "steps": [
+        { "id": "big", "tool": "own.big", "for_each": items, "parallel": 100 },
+    ] });
+    let zeros = vec![0; 20_000];
+    let script = json!({ "tools": [{ "result": zeros }] });
+    let run = run(&agent.to_string(), &script.to_string());
+    assert_eq!(run.stopped_by, Some(RehearsalLimit::Memory));
+    assert_eq!(run.ended_at, None);
+}
+
+#[test]
+fn a_created_task_is_a_request_to_its_assignee() {
+    let agent = "agent: t\nsteps: [{ tool: create_task, args: { title: Call, assignee: nina } }]";
+    let run = run(agent, "");
+    assert_eq!(
+        run.requests.get("@user.nina"),
+        Some(&1),
+        "{:?}",
+        run.requests
+    );
+    assert!(!run.ended_unseen());
 }
 
 /// #18: the same rehearsal has the same result.
@@ -281,6 +353,25 @@ fn a_wrong_script_says_where_it_is_wrong() {
         ("tool: []", "`tool`: unknown field `tool`, expected one of"),
         ("[]", "a script is an object"),
         ("a: [", "line 1: "),
+        (
+            "people: [{ kind: timer }]",
+            "`kind` is `approval`, `input` or `handoff`, not `timer`",
+        ),
+        (
+            "tools: [{ tool: send_mail, fail: x }]",
+            "no tool `send_mail`; did you mean `send_email`?",
+        ),
+        (
+            "tools: [{ agent: helper, fail: x }]",
+            "no run of agent `helper`",
+        ),
+        (
+            "signals: [{ signal: paid, after: 1d }]",
+            "no wait for signal `paid`",
+        ),
+        ("tools: [{ result: 1, fail: x }]", "not both"),
+        ("tools: [{ code: x }]", "`code` needs `fail`"),
+        ("tools: [{ fail: x, code: \"a b\" }]", "`code` has 1 to 100"),
     ] {
         let found = Script::parse(script, &plan).unwrap_err();
         assert!(found.contains(error), "{script}: {found}");
@@ -304,6 +395,8 @@ fn a_timeline_is_bounded() {
     ] });
     let run = run(&agent.to_string(), "");
     assert!(run.events_left > 0);
+    // The totals count what is left out.
+    assert_eq!(run.calls.get("log"), Some(&900));
     assert!(holdpoint_contracts::size::json_bytes(&run) < 200_000);
     let huge = json!({ "big": "x".repeat(40_000) });
     let agent = json!({ "agent": "one", "steps": [{ "tool": "log", "args": huge }] });

@@ -8,7 +8,7 @@ use holdpoint_contracts::contact::Activity;
 use holdpoint_contracts::executor::DesiredChildRun;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::rehearsal::RehearsalContact;
+use holdpoint_contracts::rehearsal::{RehearsalContact, RehearsalLimit};
 use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_ids::{ContactId, HoldId, RunId};
 use serde_json::{Map, Value, json};
@@ -24,6 +24,7 @@ use crate::domain::model::contact::{ACTIVITIES_SHOWN, ContactActivity};
 use crate::domain::model::run::{Run, Signal};
 use crate::domain::model::step_row::StepRow;
 use crate::domain::need::{Aggregate, Fact, Key, Need};
+use crate::domain::rules::contact_patch::merge_patch;
 use crate::domain::rules::suspension::snapshot::{bounded_calls, calls_of_row};
 
 pub(super) struct World<'s> {
@@ -47,10 +48,36 @@ pub(super) struct World<'s> {
     values: BTreeMap<String, Arc<Value>>,
     rows: BTreeMap<String, StepRow>,
     activities: Vec<Activity>,
+    /// Memory of the values and rows that were kept so far, as an estimate.
+    kept_bytes: usize,
+    /// The limit that ended the rehearsal before the run.
+    pub(super) stopped_by: Option<RehearsalLimit>,
 }
 
 /// Who starts rehearsed runs, and answers where no recipient is named.
 pub(super) const ACTOR: &str = "rehearsal";
+
+/// Most memory that one rehearsed run keeps, with all that was replaced.
+const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Memory of a JSON value beside its texts.
+const VALUE_BYTES: usize = 80;
+
+/// The memory that a value takes, as an estimate.
+fn memory_of(value: &Value) -> usize {
+    let inside = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(memory_of).sum(),
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            fields
+                .map(|(name, value)| name.len() + memory_of(value))
+                .sum()
+        }
+    };
+    VALUE_BYTES + inside
+}
 
 /// Something that comes from outside of the run.
 #[derive(Debug)]
@@ -85,7 +112,14 @@ impl<'s> World<'s> {
             values: BTreeMap::new(),
             rows: BTreeMap::new(),
             activities: Vec::new(),
+            kept_bytes: 0,
+            stopped_by: None,
         }
+    }
+
+    /// Whether the run has used its memory.
+    pub(super) const fn is_full(&self) -> bool {
+        self.kept_bytes > KEPT_BYTES_MAX
     }
 
     pub(super) const fn contact_id(&self) -> &'s ContactId {
@@ -109,8 +143,9 @@ impl<'s> World<'s> {
     pub(super) fn change(&mut self, change: Change) -> Result<(), String> {
         match change {
             Change::Contact(set) => {
-                self.patch_contact(set);
-                Ok(())
+                self.contact = merge_patch(&self.contact, &set);
+                self.contact.shift_remove("id");
+                self.give(RunInput::ContactReplied).map(drop)
             }
             // A run that has ended takes none.
             Change::Signal(signal) => {
@@ -120,14 +155,9 @@ impl<'s> World<'s> {
         }
     }
 
-    pub(super) fn patch_contact(&mut self, set: Map<String, Value>) {
-        for (name, value) in set {
-            if value.is_null() {
-                self.contact.remove(&name);
-            } else {
-                self.contact.insert(name, value);
-            }
-        }
+    /// Whether a call waits for a worker, or a child run has not ended.
+    pub(super) fn has_work(&self) -> bool {
+        !self.dispatched.is_empty() || !self.children.is_empty()
     }
 
     /// The next timer or answer.
@@ -244,6 +274,7 @@ impl<'s> World<'s> {
         for effect in effects {
             match effect {
                 Effect::Value { name, value, .. } => {
+                    self.kept_bytes = self.kept_bytes.saturating_add(memory_of(&value));
                     self.values.insert(name, value);
                 }
                 Effect::Activity { activity, .. } => self.activities.push(activity),
@@ -282,7 +313,8 @@ impl<'s> World<'s> {
                 | Effect::DeleteExpiredRuns { .. }
                 | Effect::Snapshot(_)
                 | Effect::Limits { .. }
-                | Effect::PlacesChanged { .. } => {}
+                | Effect::PlacesChanged { .. }
+                | Effect::ReplyPending { .. } => {}
             }
         }
         self.recorder.attach(sent, self.now);
@@ -291,6 +323,10 @@ impl<'s> World<'s> {
 
     /// Stores the row of a step. Unset fields keep their value.
     fn keep_row(&mut self, mut row: StepRow) {
+        let request = row.request.as_ref().map_or(0, memory_of);
+        let response = row.response.as_ref();
+        let bytes = request + response.map_or(0, |response| memory_of(&response.data));
+        self.kept_bytes = self.kept_bytes.saturating_add(bytes);
         let old = self.rows.remove(&row.step);
         if let Some(old) = old {
             if row.failed_attempts.is_empty() {

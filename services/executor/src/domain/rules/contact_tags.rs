@@ -64,13 +64,22 @@ fn read_tags(tags: &[String]) -> Result<Vec<&str>, Refusal> {
     }
     let read = |tag: &String| {
         let chars = tag.trim().chars();
-        (1..=TAG_CHARS_MAX).contains(&chars.clone().count()) && !chars.clone().any(char::is_control)
+        (1..=TAG_CHARS_MAX).contains(&chars.clone().count()) && !chars.clone().any(is_invisible)
     };
     if tags.iter().all(read) {
         return Ok(tags.iter().map(|tag| tag.trim()).collect());
     }
-    let text = format!("invalid tag; expected 1 to {TAG_CHARS_MAX} characters without line breaks");
+    let text = format!(
+        "invalid tag; expected 1 to {TAG_CHARS_MAX} characters without line breaks and invisible characters"
+    );
     Err(Refusal::InvalidTags(text))
+}
+
+/// Control characters, line and paragraph separators, and characters that change the direction of a text or have no
+/// width.
+fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
 }
 
 /// The tags that the contact has. A field that is not a list of texts is not replaced.

@@ -1,10 +1,13 @@
 //! The specification of a handoff for the person who takes the run over (S0-T2).
 
+use std::sync::Arc;
+
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{HoldSpec, Priority, Task};
 use holdpoint_contracts::instant;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::HoldId;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::domain::decision::Lookup;
@@ -54,13 +57,10 @@ pub(crate) fn load_briefing(
     unknown: &mut Vec<Need>,
 ) -> HandoffFacts {
     let run = &transition.run;
-    let mut lookup = |need| match transition.find_value(need, unknown) {
-        Some(value) => (*value).clone(),
-        None => Value::Null,
-    };
+    let mut lookup = |need| transition.find_value(need, unknown).unwrap_or_default();
     let contact = run.contact.clone();
     let activities = contact.map(|id| lookup(Need::Activities(run.workspace.clone(), id)));
-    let said = activities.and_then(|some| serde_json::from_value(some).ok());
+    let said = activities.and_then(|some| ContactActivity::deserialize(&*some).ok());
     let ContactActivity { newest, older } = said.unwrap_or_default();
     let begun = plan.plan.steps.iter().zip(&run.steps);
     let begun: Vec<_> = begun
@@ -69,15 +69,20 @@ pub(crate) fn load_briefing(
     let over = begun.len().saturating_sub(STEPS_MAX);
     let older_steps = begun.iter().take(over);
     let older_steps = older_steps.map(|(planned, step)| StepSummary {
-        condition: planned.when.clone().map_or(Value::Null, Value::String),
+        condition: Arc::new(planned.when.clone().map_or(Value::Null, Value::String)),
         ..step_summary(planned, step)
     });
     let steps = begun.iter().skip(over);
     let steps = steps.map(|(planned, step)| {
         let id = step.id.clone();
         let is_done = matches!(step.phase, StepPhase::Completed { .. });
-        let mut value =
-            |is_there: bool, need: Need| if is_there { lookup(need) } else { Value::Null };
+        let mut value = |is_there: bool, need: Need| {
+            if is_there {
+                lookup(need)
+            } else {
+                Arc::default()
+            }
+        };
         // A step with `for_each` calls nothing itself.
         let has_request = planned.action.has_request() && planned.for_each.is_none();
         StepSummary {
@@ -187,7 +192,7 @@ fn add_own_condition(
             step: own.to_owned(),
             kind: "handoff",
             status: "planned",
-            condition: (*condition).clone(),
+            condition,
             ..StepSummary::default()
         });
     }

@@ -37,7 +37,7 @@ use crate::domain::views::handoff_briefing::HandoffFacts;
 struct StepInputs {
     input: Option<Arc<Value>>,
     contact: Option<Arc<Value>>,
-    results: BTreeMap<String, Value>,
+    results: BTreeMap<String, Arc<Value>>,
     /// The notes of an operator who took the run over and handed it back.
     intervention: Option<Arc<Value>>,
     briefing: Option<HandoffFacts>,
@@ -257,8 +257,9 @@ fn load_references(
                     continue;
                 }
                 let value = lookup(Need::Value(transition.run.id, step.id.clone()));
-                let value = value.map_or(Value::Null, |value| (*value).clone());
-                inputs.results.insert(step.id.clone(), value);
+                inputs
+                    .results
+                    .insert(step.id.clone(), value.unwrap_or_default());
             }
             Reference::Run => {
                 let name = INTERVENTION.to_owned();
@@ -269,6 +270,14 @@ fn load_references(
         }
     }
     inputs
+}
+
+/// The results for the expressions of one step. Many steps may start in a decision, and share what they name.
+fn copied(results: BTreeMap<String, Arc<Value>>) -> BTreeMap<String, Value> {
+    let results = results.into_iter();
+    results
+        .map(|(step, value)| (step, Arc::unwrap_or_clone(value)))
+        .collect()
 }
 
 /// Begins one step, skips it, or fails it.
@@ -289,7 +298,7 @@ fn start_step(
         contact: inputs.contact.as_deref(),
         run: &run_value,
         item: inputs.item.as_ref(),
-        steps: std::mem::take(&mut inputs.results),
+        steps: copied(std::mem::take(&mut inputs.results)),
         ids: plan.ids_for(part),
     };
     if let (StepPart::Step(_), Some(when)) = (part, &planned.when) {

@@ -10,6 +10,7 @@ use crate::domain::rules::child_runs::child_run_needs;
 use crate::domain::rules::dispatch_step::{dispatch_needs, tool_needs};
 use crate::domain::rules::fan_out::fan_out_needs;
 use crate::domain::rules::run_steps::{last_end_needs, outcome_needs};
+use crate::domain::rules::signals::contact_need;
 use crate::domain::rules::step_retries::failed_attempts_need;
 use crate::domain::transition::RunTransition;
 
@@ -110,6 +111,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
             needs.extend(version.map(plan));
         }
         RunInput::ChildRunEnded(end) => needs.extend(last_end_needs(run, end.id, end.child)),
+        RunInput::ContactReplied => needs.extend(contact_need(run)),
         RunInput::Suspend { .. } => needs.push(Need::ToolCalls(run.id)),
         RunInput::SuspendStep(report) => {
             needs.push(Need::Request(run.id, report.step.clone()));
@@ -154,6 +156,7 @@ const fn may_end_child(input: &RunInput) -> bool {
         | RunInput::Signal { .. }
         | RunInput::ApplyScopes
         | RunInput::TakePlace
+        | RunInput::ContactReplied
         | RunInput::TimerFired { .. }
         | RunInput::StepParks { .. }
         | RunInput::SuspendStep(_)

@@ -8,13 +8,15 @@ use std::time::Duration;
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::instant;
+use holdpoint_ids::ContactId;
 use serde_json::{Value, json};
 
-use crate::domain::model::plan::signal_steps::{OnWaitTimeout, WaitFor};
+use crate::domain::effect::Effect;
+use crate::domain::model::plan::signal_steps::{OnWaitTimeout, REPLY_SIGNAL, WaitFor, signal_text};
 use crate::domain::model::plan::{Action, PlannedStep};
 use crate::domain::model::run::{AwaitedSignal, Hold, Run, StepPhase, Timer, signal_name};
 use crate::domain::model::time::{after, millis_between};
-use crate::domain::need::Need;
+use crate::domain::need::{Key, Need};
 use crate::domain::rules::conditions::skip_because;
 use crate::domain::rules::fail_step::{SIGNAL_TIMEOUT, fail_step};
 use crate::domain::rules::open_hold::next_hold_id;
@@ -28,8 +30,22 @@ pub(crate) fn signal_needs(run: &Run, planned: &PlannedStep) -> Vec<Need> {
     };
     let kept = run.signals.kept.iter();
     let kept = kept.filter(|kept| kept.name == wait.signal);
-    kept.map(|kept| Need::Value(run.id, signal_name(kept.number)))
-        .collect()
+    let kept = kept.map(|kept| Need::Value(run.id, signal_name(kept.number)));
+    let contact = contact_need(run).filter(|_| wait.is_for_reply());
+    kept.chain(contact).collect()
+}
+
+/// The contact of a run.
+pub(crate) fn contact_need(run: &Run) -> Option<Need> {
+    let contact = run.contact.clone()?;
+    Some(Need::State(Key::Contact(run.workspace.clone(), contact)))
+}
+
+/// The reply as the result of the step that waits for it; none: the contact has not replied.
+#[must_use]
+pub fn reply_of(contact: &Value) -> Option<Value> {
+    let has_replied = contact.get("replied") == Some(&Value::Bool(true));
+    has_replied.then(|| json!({ "replied": true, "sentiment": contact.get("sentiment") }))
 }
 
 /// Takes a kept signal, or waits for the next one.
@@ -39,6 +55,9 @@ pub(crate) fn start_wait_for(transition: &mut RunTransition<'_>, index: usize, w
         let data = transition.find_value(need, &mut Vec::new());
         let data = data.map_or(Value::Null, |data| Value::clone(&data));
         complete_with_signal(transition, index, &wait.signal, data, 0);
+        return;
+    }
+    if wait.is_for_reply() && has_reply(transition, index) {
         return;
     }
     let (now, rev) = (transition.now, transition.run.version);
@@ -58,7 +77,10 @@ pub(crate) fn start_wait_for(transition: &mut RunTransition<'_>, index: usize, w
         keeps_due: false,
     });
     let longest = describe(Duration::from_millis(wait.timeout_ms));
-    let message = format!("Waiting for the signal {}, at most {longest}.", wait.signal);
+    let message = format!(
+        "Waiting for {}, at most {longest}.",
+        signal_text(&wait.signal)
+    );
     let data = json!({ "signal": wait.signal, "deadline": instant::write(due) });
     let response = success(message.clone(), data, 0);
     let Some(step) = transition.set_phase(index, phase, RowData::response(response)) else {
@@ -67,6 +89,31 @@ pub(crate) fn start_wait_for(transition: &mut RunTransition<'_>, index: usize, w
     transition.timer(id, Some(due));
     let data = json!({ "hold": id, "kind": "signal", "signal": wait.signal, "deadline": instant::write(due) });
     transition.event(EventType::RunWaiting, Some(&step), message, data);
+}
+
+/// Completes the step at once if the contact has replied. A reply that comes between this look and the commit is found
+/// by a sweep.
+fn has_reply(transition: &mut RunTransition<'_>, index: usize) -> bool {
+    let Some(need) = contact_need(&transition.run) else {
+        return false;
+    };
+    let contact = transition.find_value(need, &mut Vec::new());
+    if let Some(reply) = contact.as_deref().and_then(reply_of) {
+        complete_with_signal(transition, index, REPLY_SIGNAL, reply, 0);
+        return true;
+    }
+    if let Some(contact) = transition.run.contact.clone() {
+        let workspace = transition.run.workspace.clone();
+        transition.effect(Effect::ReplyPending { workspace, contact });
+    }
+    false
+}
+
+/// The contact whose reply a step of the run waits for.
+#[must_use]
+pub fn awaited_reply(run: &Run) -> Option<&ContactId> {
+    let awaits = !run.is_final() && awaiting_step(run, REPLY_SIGNAL).is_some();
+    run.contact.as_ref().filter(|_| awaits)
 }
 
 /// The step that takes a signal with this name now.
@@ -105,7 +152,10 @@ fn complete_with_signal(
     data: Value,
     waited_ms: u64,
 ) {
-    let message = format!("The signal {name} arrived.");
+    let message = match name {
+        REPLY_SIGNAL => "The contact has replied.".to_owned(),
+        _ => format!("The signal {name} arrived."),
+    };
     let response = success(message.clone(), data.clone(), waited_ms);
     let phase = StepPhase::Completed { at: transition.now };
     let Some(id) = transition.set_phase(index, phase, RowData::response(response)) else {
@@ -128,14 +178,14 @@ pub(crate) fn time_out_signal(
     signal: &AwaitedSignal,
 ) {
     let longest = describe(Duration::from_millis(hold.length_ms));
-    let name = &signal.name;
+    let what = signal_text(&signal.name);
     match signal.on_timeout {
         OnWaitTimeout::Fail => {
-            let message = format!("the signal {name} did not arrive within {longest}");
+            let message = format!("{what} did not arrive within {longest}");
             fail_step(transition, index, SIGNAL_TIMEOUT, &message, None);
         }
         OnWaitTimeout::Skip => {
-            let message = format!("Skipped: the signal {name} did not arrive within {longest}.");
+            let message = format!("Skipped: {what} did not arrive within {longest}.");
             let data = json!({ "hold": hold.id, "reason": "timeout" });
             skip_because(transition, index, message, data);
         }

@@ -3,6 +3,9 @@
 //! Turns the facts about the run's steps and its contact into one JSON of at most 128 KiB for all channels.
 //! The JSON says what it left out. This module must never load anything.
 
+use std::sync::Arc;
+
+use holdpoint_contracts::size::json_bytes;
 use serde_json::{Map, Value, json};
 
 use crate::domain::text::cut;
@@ -12,6 +15,9 @@ pub const CONTEXT_BYTES_MAX: usize = 128 * 1024;
 
 /// Most entries of one list; the newest are kept.
 const ENTRIES_MAX: usize = 50;
+
+/// Largest arguments or result of a search, in bytes of JSON. Larger ones are shown as their size.
+const SEARCH_BYTES_MAX: usize = 32 * 1024;
 
 /// Longest text of an entry, in characters.
 const TEXT_CHARS_MAX: usize = 2_000;
@@ -51,10 +57,10 @@ pub struct StepSummary {
     pub kind: &'static str,
     pub status: &'static str,
     pub tool: Option<String>,
-    pub request: Value,
-    pub result: Value,
+    pub request: Arc<Value>,
+    pub result: Arc<Value>,
     /// Its condition `{expression, values, outcome}`; null: it has none, or it was not evaluated yet.
-    pub condition: Value,
+    pub condition: Arc<Value>,
 }
 
 /// `{contact, activities, deals, emails, searches, conditions, actions, findings, recommended_action,
@@ -65,11 +71,18 @@ pub fn build(facts: &HandoffFacts) -> Value {
     let steps = || facts.steps.iter();
     let done = || steps().filter(|step| step.status == "completed");
     let conditions = steps().filter(|step| !step.condition.is_null());
+    let mut omitted = not_looked_at(facts);
+    // Only the entries that are shown are copied: a step may have read much.
+    let searches: Vec<_> = done().filter_map(searching_tool).collect();
+    let over = searches.len().saturating_sub(ENTRIES_MAX);
+    omit(&mut omitted, "searches", count(over));
+    let searches = searches.into_iter().skip(over);
+    let searches = searches.map(|(step, tool)| search(step, tool));
     let lists = [
         ("activities", facts.activities.clone()),
         ("deals", deals(&facts.contact)),
         ("emails", done().filter_map(email).collect()),
-        ("searches", done().filter_map(search).collect()),
+        ("searches", searches.collect()),
         (
             "conditions",
             conditions
@@ -79,7 +92,6 @@ pub fn build(facts: &HandoffFacts) -> Value {
         ("actions", steps().filter_map(action).collect()),
         ("findings", done().flat_map(findings).collect()),
     ];
-    let mut omitted = not_looked_at(facts);
     let mut context = Map::new();
     context.insert("contact".to_owned(), shortened(facts.contact.clone()));
     for (name, mut entries) in lists {
@@ -104,7 +116,7 @@ fn not_looked_at(facts: &HandoffFacts) -> Map<String, Value> {
     for (name, over) in [
         ("activities", facts.older_activities),
         ("emails", count(done().filter_map(email).count())),
-        ("searches", count(done().filter_map(search).count())),
+        ("searches", count(done().filter_map(searching_tool).count())),
         (
             "conditions",
             count(older().filter(|step| !step.condition.is_null()).count()),
@@ -143,16 +155,29 @@ fn email(step: &StepSummary) -> Option<Value> {
     })
 }
 
-/// A tool whose name says that it looks something up.
-fn search(step: &StepSummary) -> Option<Value> {
+/// A step whose tool has a name that says that it looks something up.
+fn searching_tool(step: &StepSummary) -> Option<(&StepSummary, &str)> {
     let tool = step.tool.as_deref()?;
     let words = ["search", "find", "lookup", "query"];
     let is_search = tool
         .split(|c: char| !c.is_ascii_alphanumeric())
         .any(|part| words.contains(&part.to_ascii_lowercase().as_str()));
-    is_search.then(
-        || json!({ "step": step.step, "tool": tool, "args": step.request, "result": step.result }),
-    )
+    is_search.then_some((step, tool))
+}
+
+fn search(step: &StepSummary, tool: &str) -> Value {
+    json!({
+        "step": step.step, "tool": tool,
+        "args": short_copy(&step.request), "result": short_copy(&step.result),
+    })
+}
+
+/// A copy without what no context has room for.
+fn short_copy(value: &Value) -> Value {
+    if json_bytes(value) <= SEARCH_BYTES_MAX {
+        return value.clone();
+    }
+    json!({ "omitted": true, "bytes": json_bytes(value) })
 }
 
 fn action(step: &StepSummary) -> Option<Value> {

@@ -8,7 +8,7 @@ use holdpoint_contracts::hold::OnTimeout;
 use holdpoint_contracts::run::HoldKind;
 
 use crate::domain::model::plan::person_steps::whom;
-use crate::domain::model::plan::signal_steps::OnWaitTimeout;
+use crate::domain::model::plan::signal_steps::{OnWaitTimeout, signal_text};
 use crate::domain::model::run::{Backoff, Hold, PersonHold, Run, Step};
 
 /// Units of the remaining time, in milliseconds.
@@ -64,8 +64,8 @@ pub(crate) fn timer_message(step: &str, hold: &Hold, left: Duration) -> String {
     }
     match (&hold.signal, hold.backoff) {
         (Some(signal), _) => {
-            let name = &signal.name;
-            format!("{step}: waiting for the signal {name}, at most {left} more.")
+            let what = signal_text(&signal.name);
+            format!("{step}: waiting for {what}, at most {left} more.")
         }
         (None, Some(Backoff { attempt, attempts })) => {
             format!("Trying {step} again in {left} (attempt {attempt} of {attempts}).")

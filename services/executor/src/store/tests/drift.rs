@@ -80,14 +80,18 @@ async fn same_columns<E: EntityTrait>(db: &DatabaseConnection, entity: E) {
     assert_eq!(migrated, named.collect(), "table {table}");
 }
 
-/// Sweeps search for pending scopes and queued steps all the time: by an index, however many rows exist.
+/// Sweeps search for pending scopes, queued steps and awaited replies all the time: by an index, however many rows exist.
 #[tokio::test]
-async fn pending_scopes_and_queued_steps_are_found_by_an_index() {
+async fn what_sweeps_search_for_is_found_by_an_index() {
     let (_dir, db) = super::sqlite().await;
     let plans = holdpoint_testkit::Plans::of(&db);
     agent_row::to_sync(&plans, 9).await.unwrap();
     workspace_row::to_sync(&plans, 9).await.unwrap();
     step_row::queued(&plans, None, &[], 9).await.unwrap();
     operation_row::unfinished(&plans, 9).await.unwrap();
+    let contact = |id: &str| ("acme".parse().unwrap(), id.parse().unwrap());
+    let contacts = [contact("ada"), contact("bob")];
+    run_row::awaiting_reply_of(&plans, &contacts).await.unwrap();
+    run_row::awaiting_reply(&plans, None, 9).await.unwrap();
     assert_eq!(plans.whole_tables(), Vec::<String>::new());
 }

@@ -1,34 +1,61 @@
 //! How many agents a caller may have compiled or rehearsed at a time.
 
+use std::marker::PhantomData;
+
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
 use crate::app::App;
 use crate::auth::may::{Demand, May};
 use crate::call::CallerKind;
-use crate::concurrency::ConcurrencyPermit;
+use crate::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 use crate::problem::ApiError;
 
-/// A caller who may have one more agent compiled. The permit is taken before the body is read, because bodies
-/// that wait for the compiler would fill the memory.
-pub(super) struct Planning<D> {
-    pub(super) caller: May<D>,
-    _permit: ConcurrencyPermit,
+/// The limit that a route has.
+pub(super) trait Limited: Send + Sync {
+    fn limit(app: &App) -> &ConcurrencyLimit;
 }
 
-impl<D: Demand> CallerKind for Planning<D> {
+/// Agents that are compiled.
+pub(super) struct Plans;
+
+impl Limited for Plans {
+    fn limit(app: &App) -> &ConcurrencyLimit {
+        &app.plans
+    }
+}
+
+/// Agents that are rehearsed.
+pub(super) struct Rehearsals;
+
+impl Limited for Rehearsals {
+    fn limit(app: &App) -> &ConcurrencyLimit {
+        &app.rehearsals
+    }
+}
+
+/// A caller who may have one more agent compiled or rehearsed. The permit is taken before the body is read, because
+/// bodies that wait would fill the memory.
+pub(super) struct Planning<D, L = Plans> {
+    pub(super) caller: May<D>,
+    _permit: ConcurrencyPermit,
+    _limit: PhantomData<L>,
+}
+
+impl<D: Demand, L: Limited> CallerKind for Planning<D, L> {
     type Caller = Self;
 }
 
-impl<D: Demand> FromRequestParts<App> for Planning<D> {
+impl<D: Demand, L: Limited> FromRequestParts<App> for Planning<D, L> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let caller = May::from_request_parts(parts, app).await?;
         let user = caller.claims.user.as_str();
         Ok(Self {
-            _permit: app.plans.take(&caller.workspace, user)?,
+            _permit: L::limit(app).take(&caller.workspace, user)?,
             caller,
+            _limit: PhantomData,
         })
     }
 }

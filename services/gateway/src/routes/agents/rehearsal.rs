@@ -3,22 +3,22 @@
 use std::time::Duration;
 
 use axum::Json;
-use holdpoint_contracts::rehearsal::{RehearsalReport, RehearseAgent, SECONDS_MAX};
+use holdpoint_contracts::rehearsal::{REPLY_SECONDS_MAX, RehearsalReport, RehearseAgent};
 
-use super::planning::Planning;
+use super::planning::{Planning, Rehearsals};
 use crate::auth::may::Look;
 use crate::body::Body;
 use crate::call::Call;
 use crate::path::NoId;
 use crate::problem::JsonResult;
 
-/// The executor ends a rehearsal itself. It may wait for another one before.
-const REPLY_WITHIN: Duration = Duration::from_secs(SECONDS_MAX + 10);
+const REPLY_WITHIN: Duration = Duration::from_secs(REPLY_SECONDS_MAX);
 
 pub(super) async fn rehearse(
-    call: Call<Planning<Look>, NoId, Body>,
+    call: Call<Planning<Look, Rehearsals>, NoId, Body>,
 ) -> JsonResult<RehearsalReport> {
     let query: RehearseAgent = call.body.json(false)?;
-    let Json(rehearsal) = call.caller.caller.query_within(query, REPLY_WITHIN).await?;
+    let caller = &call.caller.caller;
+    let Json(rehearsal) = caller.query_within(query, REPLY_WITHIN).await?;
     Ok(Json(rehearsal.into()))
 }

@@ -3,15 +3,17 @@
 mod report;
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::bail;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::rehearsal::{
-    CONTACTS_MAX, CONTACTS_OF_ALL_MAX, Rehearsal, RehearsalContact, RehearsalReport, RehearseAgent,
+    CONTACTS_MAX, Rehearsal, RehearsalContact, RehearsalReport, RehearseAgent,
 };
+use holdpoint_contracts::size::json_bytes;
 
 use crate::cli::runs::RehearseArgs;
-use crate::client::Body;
+use crate::client::{Body, ClientError};
 use crate::command::Session;
 use crate::command::run::contacts_file;
 use crate::exit::{ExitKind, Usage};
@@ -21,18 +23,18 @@ use crate::parsers::read_text;
 pub(super) async fn rehearse(session: &Session, args: RehearseArgs) -> anyhow::Result<ExitKind> {
     let contacts = read_contacts(&args.contacts)?;
     let script = args.script.as_deref().map(read_text).transpose()?;
-    let mut cast = Cast {
+    let mut setting = Setting {
         contacts: &contacts,
         script,
         start_at: args.start,
     };
-    let report = rehearse_all(session, &read_text(&args.file)?, &cast).await?;
+    let report = rehearse_all(session, &read_text(&args.file)?, &setting).await?;
     let Some(other) = &args.compare else {
         return print(session, &report, &report::text(&report));
     };
     // Runs of both versions start at the same instant.
-    cast.start_at = Some(report.rehearsal.started_at);
-    let other = rehearse_all(session, &read_text(other)?, &cast).await?;
+    setting.start_at = Some(report.rehearsal.started_at);
+    let other = rehearse_all(session, &read_text(other)?, &setting).await?;
     let changes = report::changes(&other.rehearsal, &report.rehearsal);
     if session.json {
         output::line(&serde_json::to_string(&changes)?)?;
@@ -42,8 +44,18 @@ pub(super) async fn rehearse(session: &Session, args: RehearseArgs) -> anyhow::R
     Ok(ExitKind::Ok)
 }
 
+/// Most contacts of one command.
+const CONTACTS_OF_COMMAND_MAX: usize = 1_000;
+
+/// Most bytes of the contacts of one request. A body has at most 1 MiB, with the agent and the script.
+const REQUEST_BYTES_MAX: usize = 512 * 1024;
+
+/// How often a request is sent while other rehearsals run, and the time between.
+const TRIES_MAX: u32 = 60;
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
 /// What both versions of a comparison share.
-struct Cast<'c> {
+struct Setting<'c> {
     contacts: &'c [RehearsalContact],
     script: Option<String>,
     /// None: the service chooses.
@@ -54,21 +66,20 @@ struct Cast<'c> {
 async fn rehearse_all(
     session: &Session,
     text: &str,
-    cast: &Cast<'_>,
+    setting: &Setting<'_>,
 ) -> anyhow::Result<RehearsalReport> {
-    let mut left = cast.contacts;
+    let mut left = setting.contacts;
     let mut all: Option<Rehearsal> = None;
     while !left.is_empty() {
-        let page = left.get(..CONTACTS_MAX).unwrap_or(left);
+        let page = next_page(left);
         let request = RehearseAgent {
             text: Some(text.to_owned()),
             agent: None,
             contacts: page.to_vec(),
-            script: cast.script.clone(),
-            start_at: all.as_ref().map(|all| all.started_at).or(cast.start_at),
+            script: setting.script.clone(),
+            start_at: all.as_ref().map(|all| all.started_at).or(setting.start_at),
         };
-        let reply: Body<RehearsalReport> = session.client.post("agents/rehearse", &request).await?;
-        let rehearsal = reply.value.rehearsal;
+        let rehearsal = send(session, &request).await?;
         let Some((first, _)) = left.split_first().filter(|_| rehearsal.runs.is_empty()) else {
             left = left.get(rehearsal.runs.len()..).unwrap_or_default();
             match &mut all {
@@ -84,12 +95,41 @@ async fn rehearse_all(
     Ok(all.into())
 }
 
+/// The first contacts that fit into one request; at least one.
+fn next_page(left: &[RehearsalContact]) -> &[RehearsalContact] {
+    let mut bytes = 0_usize;
+    let fitting = left.iter().take(CONTACTS_MAX).take_while(|contact| {
+        bytes = bytes.saturating_add(json_bytes(contact));
+        bytes <= REQUEST_BYTES_MAX
+    });
+    left.get(..fitting.count().max(1)).unwrap_or(left)
+}
+
+/// A service rehearses one agent at a time, so another rehearsal may have to end first.
+async fn send(session: &Session, request: &RehearseAgent) -> anyhow::Result<Rehearsal> {
+    let mut tries = 1;
+    loop {
+        let reply: Result<Body<RehearsalReport>, _> =
+            session.client.post("agents/rehearse", request).await;
+        match reply {
+            Ok(reply) => return Ok(reply.value.rehearsal),
+            Err(ClientError::Refused { problem, .. })
+                if matches!(problem.status, 429 | 503) && tries < TRIES_MAX =>
+            {
+                tries += 1;
+                tokio::time::sleep(RETRY_AFTER).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 fn read_contacts(file: &Path) -> anyhow::Result<Vec<RehearsalContact>> {
     let rows = contacts_file::read(file)?;
     let count = rows.len();
-    if count > CONTACTS_OF_ALL_MAX {
+    if count > CONTACTS_OF_COMMAND_MAX {
         bail!(Usage(format!(
-            "{}: {count} contacts; a rehearsal takes at most {CONTACTS_OF_ALL_MAX}",
+            "{}: {count} contacts; a rehearsal takes at most {CONTACTS_OF_COMMAND_MAX}",
             file.display()
         )));
     }

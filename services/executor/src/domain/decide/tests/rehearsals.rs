@@ -52,7 +52,7 @@ impl Manners {
 }
 
 /// A call with its instant, and the status at the end.
-type Course = (Vec<(i64, String, Value)>, RunStatus, Option<String>);
+type Course = (Vec<(i64, String, String, Value)>, RunStatus, Option<String>);
 
 fn rehearsed(plan: &Plan, manners: Manners) -> RehearsedRun {
     let script = Script::parse(&manners.script().to_string(), plan).unwrap();
@@ -74,9 +74,14 @@ fn course_of_rehearsal(run: &RehearsedRun, world: &World) -> Course {
         .timeline
         .iter()
         .filter_map(|event| match &event.outgoing {
-            Some(Outgoing::Call { args, .. }) => {
+            Some(Outgoing::Call { tool, args }) => {
                 let after = (event.at - world.now).num_milliseconds();
-                Some((after, event.step.clone().unwrap(), args.clone()))
+                Some((
+                    after,
+                    event.step.clone().unwrap(),
+                    tool.clone(),
+                    args.clone(),
+                ))
             }
             Some(Outgoing::Request { .. } | Outgoing::ChildRun { .. }) | None => None,
         });
@@ -88,7 +93,7 @@ struct Drive {
     world: World,
     manners: Manners,
     calls: BTreeMap<String, u32>,
-    called: Vec<(i64, String, Value)>,
+    called: Vec<(i64, String, String, Value)>,
     seen: usize,
 }
 
@@ -112,7 +117,8 @@ impl Drive {
             }
         }
         let called = drive.called.into_iter();
-        let called = called.map(|(at, step, args)| (at - start.timestamp_millis(), step, args));
+        let called =
+            called.map(|(at, step, tool, args)| (at - start.timestamp_millis(), step, tool, args));
         let view = drive.world.view();
         (
             called.collect(),
@@ -156,8 +162,12 @@ impl Drive {
             return;
         }
         let after = self.world.now.timestamp_millis();
-        self.called
-            .push((after, dispatch.step.clone(), dispatch.args.clone()));
+        self.called.push((
+            after,
+            dispatch.step.clone(),
+            dispatch.tool.to_string(),
+            dispatch.args.clone(),
+        ));
         let fails = self.count(&dispatch.step) == 1 && self.manners.fails_once;
         let result = if fails {
             broken()

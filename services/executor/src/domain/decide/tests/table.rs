@@ -49,6 +49,7 @@ fn table_of(input: &RunInput) -> &'static str {
         RunInput::TimerFired { .. }
         | RunInput::ApplyScopes
         | RunInput::TakePlace
+        | RunInput::ContactReplied
         | RunInput::StartScheduled(_) => "What time does",
         RunInput::SetChildRun(_) | RunInput::ChildRunEnded(_) | RunInput::ChildRunRefused(_) => {
             "What parent and child runs do"

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+/// The signal that the service itself sends: the contact of the run has replied.
+pub const REPLY_SIGNAL: &str = "contact.reply";
+
 /// Waits for a signal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitFor {
@@ -12,6 +15,23 @@ pub struct WaitFor {
     pub timeout_ms: u64,
     #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
     pub on_timeout: OnWaitTimeout,
+}
+
+impl WaitFor {
+    /// Whether it ends when the contact of the run has replied.
+    #[must_use]
+    pub fn is_for_reply(&self) -> bool {
+        self.signal == REPLY_SIGNAL
+    }
+}
+
+/// A signal as a sentence names it.
+#[must_use]
+pub fn signal_text(name: &str) -> String {
+    if name == REPLY_SIGNAL {
+        return "a reply of the contact".to_owned();
+    }
+    format!("the signal {name}")
 }
 
 /// What follows if no signal comes, or no child run ends, in time.

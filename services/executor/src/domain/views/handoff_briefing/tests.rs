@@ -11,7 +11,7 @@ fn mail(step: &str, subject: &str) -> StepSummary {
         kind: "tool",
         status: "completed",
         tool: Some("send_email".to_owned()),
-        request: json!({ "to": "ada@x.example", "subject": subject, "body": "Hello" }),
+        request: json!({ "to": "ada@x.example", "subject": subject, "body": "Hello" }).into(),
         ..StepSummary::default()
     }
 }
@@ -25,7 +25,8 @@ fn condition(held: bool, replied: bool) -> StepSummary {
             "expression": "contact.replied == true",
             "values": { "contact.replied": replied },
             "outcome": held,
-        }),
+        })
+        .into(),
         ..StepSummary::default()
     }
 }
@@ -36,13 +37,13 @@ fn the_context_tells_what_was_sent_searched_decided_and_found() {
     let search = StepSummary {
         step: "lookup".to_owned(),
         tool: Some("crm.search".to_owned()),
-        request: json!({ "q": "ada" }),
-        result: json!({ "hits": 2, "findings": ["likes tea"] }),
+        request: json!({ "q": "ada" }).into(),
+        result: json!({ "hits": 2, "findings": ["likes tea"] }).into(),
         ..mail("lookup", "")
     };
     let log = StepSummary {
         tool: Some("log".to_owned()),
-        request: json!({ "message": "budget is approved" }),
+        request: json!({ "message": "budget is approved" }).into(),
         ..mail("log", "")
     };
     let context = build(&HandoffFacts {

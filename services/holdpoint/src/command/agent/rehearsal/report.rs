@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::duration;
 use holdpoint_contracts::rehearsal::{
-    Outgoing, Rehearsal, RehearsalReport, RehearsedEvent, RehearsedRun,
+    Outgoing, Rehearsal, RehearsalReport, RehearsedEvent, RehearsedRun, contact_names,
 };
 use holdpoint_ids::ContactId;
 use serde::Serialize;
@@ -18,9 +18,6 @@ const COURSES_MAX: usize = 20;
 
 /// Most entries of a course that are shown.
 const LINES_MAX: usize = 100;
-
-/// Most contacts that a line names.
-const NAMED_MAX: usize = 5;
 
 pub(super) fn text(report: &RehearsalReport) -> String {
     let RehearsalReport { rehearsal, summary } = report;
@@ -56,8 +53,8 @@ pub(super) fn text(report: &RehearsalReport) -> String {
     ];
     parts.push(fact_lines(&facts));
     parts.push(
-        "unreached: steps that no contact reached. unseen: runs that end, and no person\n\
-         has a request of them. unended: runs that still wait."
+        "unreached: steps that no contact reached. unseen: contacts whose run ends\n\
+         without a request to a person. unended: contacts whose run does not end."
             .to_owned(),
     );
     parts.join("\n\n")
@@ -75,17 +72,7 @@ fn contacts_text(contacts: &[ContactId]) -> String {
     if contacts.is_empty() {
         return "none".to_owned();
     }
-    format!("{} ({})", contacts.len(), names(contacts.iter()))
-}
-
-fn names<'c>(contacts: impl ExactSizeIterator<Item = &'c ContactId>) -> String {
-    let more = contacts.len().saturating_sub(NAMED_MAX);
-    let named: Vec<_> = contacts.take(NAMED_MAX).map(ToString::to_string).collect();
-    let named = named.join(", ");
-    match more {
-        0 => named,
-        more => format!("{named} and {more} more"),
-    }
+    format!("{} ({})", contacts.len(), contact_names(contacts.iter()))
 }
 
 fn course_text(rehearsal: &Rehearsal, run: &RehearsedRun, runs: &[&RehearsedRun]) -> String {
@@ -98,7 +85,7 @@ fn course_text(rehearsal: &Rehearsal, run: &RehearsedRun, runs: &[&RehearsedRun]
     let left = run.events_left.saturating_add(events.count() as u64);
     let count = runs.len();
     let plural = if count == 1 { "contact" } else { "contacts" };
-    let contacts = names(runs.iter().map(|run| &run.contact));
+    let contacts = contact_names(runs.iter().map(|run| &run.contact));
     let mut text = format!("{count} {plural}: {contacts}\n");
     if count > 1 {
         text.push_str(&format!("The texts are those of {}.\n", run.contact));
@@ -107,7 +94,9 @@ fn course_text(rehearsal: &Rehearsal, run: &RehearsedRun, runs: &[&RehearsedRun]
     if left > 0 {
         text.push_str(&format!("\n{left} more entries"));
     }
-    if run.ended_at.is_none() {
+    if let Some(limit) = run.stopped_by {
+        text.push_str(&format!("\nThe rehearsal stops here: {}.", limit.text()));
+    } else if run.ended_at.is_none() {
         text.push_str(&format!("\nIt does not end: {}", run.message));
     }
     text
@@ -144,10 +133,11 @@ fn what(event: &RehearsedEvent) -> String {
     }
 }
 
-/// A contact whose runs differ between two versions of an agent.
+/// A contact whose runs differ between two versions of an agent, with the first difference.
 #[derive(Debug, Serialize)]
 pub(super) struct Change {
     contact: ContactId,
+    /// Empty: the older run does nothing more.
     before: String,
     after: String,
 }
@@ -161,43 +151,32 @@ pub(super) struct Changes {
 /// The contacts whose runs differ.
 pub(super) fn changes(before: &Rehearsal, after: &Rehearsal) -> Changes {
     let runs = before.runs.iter().zip(&after.runs);
-    let differ =
-        runs.filter(|(old, new)| acts(before.started_at, old) != acts(after.started_at, new));
+    let changes = runs.filter_map(|(old, new)| {
+        let (old, acts) = (acts(before.started_at, old), acts(after.started_at, new));
+        let longest = old.len().max(acts.len());
+        let place = (0..longest).find(|place| old.get(*place) != acts.get(*place))?;
+        let entry = |acts: &[String]| acts.get(place).cloned().unwrap_or_default();
+        Some(Change {
+            contact: new.contact.clone(),
+            before: entry(&old),
+            after: entry(&acts),
+        })
+    });
     Changes {
         contacts: after.runs.len(),
-        changes: differ
-            .map(|(old, new)| Change {
-                contact: new.contact.clone(),
-                before: short(old),
-                after: short(new),
-            })
-            .collect(),
+        changes: changes.collect(),
     }
 }
 
-/// What a run sends, when, and how it ends.
-fn acts(start: DateTime<Utc>, run: &RehearsedRun) -> (Vec<(String, String)>, String) {
-    let sent = run.timeline.iter().filter_map(|event| {
-        let outgoing = event.outgoing.as_ref()?;
-        Some((
-            after(start, event.at),
-            serde_json::to_string(outgoing).ok()?,
-        ))
-    });
-    (sent.collect(), format!("{} {:?}", run.status, run.code))
-}
-
-/// `completed: 2 calls, 1 request`
-fn short(run: &RehearsedRun) -> String {
-    let (mut calls, mut requests) = (0, 0);
-    for sent in run.outgoing() {
-        match sent {
-            Outgoing::Call { .. } => calls += 1,
-            Outgoing::Request { .. } => requests += 1,
-            Outgoing::ChildRun { .. } => {}
-        }
-    }
-    format!("{}: calls {calls}, requests {requests}", run.status)
+/// What a run does and when, and how it ends.
+fn acts(start: DateTime<Utc>, run: &RehearsedRun) -> Vec<String> {
+    let sent = run.timeline.iter().filter(|event| event.outgoing.is_some());
+    let sent = sent.map(|event| format!("{} {}", after(start, event.at), what(event)));
+    let end = match run.ended_at {
+        Some(at) => format!("{} {}: {}", after(start, at), run.status, run.message),
+        None => run.message.clone(),
+    };
+    sent.chain([end]).collect()
 }
 
 pub(super) fn changes_text(changes: &Changes) -> String {

@@ -1,20 +1,28 @@
-//! The places that commits have freed, for the sweep of queued runs.
+//! Keys that commits have named, for a sweep that looks only at these.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use holdpoint_kernel::{KernelStatus, PendingSweep, SweepTrigger};
 
-/// Keys whose runs hold fewer places, or wait for fewer, than before.
-#[derive(Debug, Default)]
-pub(crate) struct FreedPlaces {
-    keys: Mutex<BTreeSet<String>>,
+#[derive(Debug)]
+pub(crate) struct WokenKeys<K> {
+    keys: Mutex<BTreeSet<K>>,
     pub(crate) pending: PendingSweep,
 }
 
-impl FreedPlaces {
+impl<K> Default for WokenKeys<K> {
+    fn default() -> Self {
+        Self {
+            keys: Mutex::default(),
+            pending: PendingSweep::default(),
+        }
+    }
+}
+
+impl<K: Ord + Clone> WokenKeys<K> {
     /// Wakes the sweep for these keys, after the commit.
-    pub(crate) fn add(&self, keys: Vec<String>) {
+    pub(crate) fn add(&self, keys: Vec<K>) {
         if keys.is_empty() {
             return;
         }
@@ -27,7 +35,7 @@ impl FreedPlaces {
     }
 
     /// The first keys, at most `limit`.
-    pub(crate) fn take(&self, limit: usize) -> Vec<String> {
+    pub(crate) fn take(&self, limit: usize) -> Vec<K> {
         let mut keys = self.keys();
         let rest = match keys.iter().nth(limit).cloned() {
             Some(next) => keys.split_off(&next),
@@ -36,7 +44,7 @@ impl FreedPlaces {
         std::mem::replace(&mut *keys, rest).into_iter().collect()
     }
 
-    fn keys(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    fn keys(&self) -> MutexGuard<'_, BTreeSet<K>> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
