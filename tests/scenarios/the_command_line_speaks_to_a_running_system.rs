@@ -295,5 +295,8 @@ async fn an_agent_is_rehearsed_and_compared() {
         text.contains("The runs of 1 of 151 contacts differ."),
         "{text}"
     );
-    assert!(text.contains("ann"), "{text}");
+    assert!(
+        text.contains("ann      5d completed  5d handoff to @user.nina"),
+        "{text}"
+    );
 }

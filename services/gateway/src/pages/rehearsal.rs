@@ -119,7 +119,7 @@ fn form(viewer: &Viewer, agent: &AgentName, script: &str) -> Markup {
     let inside = html! {
         h1 { "Rehearse " (agent) }
         p.muted {
-            "A rehearsal shows what the runs of the first " (CONTACTS_SHOWN) " contacts would do. "
+            "A rehearsal shows what the runs of up to " (CONTACTS_SHOWN) " contacts of the workspace would do. "
             "It sends nothing and stores nothing. Without a script, people answer after an hour, and every call succeeds."
         }
         div.field {

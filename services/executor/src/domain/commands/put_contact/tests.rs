@@ -107,9 +107,18 @@ fn tags_come_and_go_one_by_one() {
 #[test]
 fn tags_have_limits() {
     let none = put(json!({}));
-    let text = "invalid tag; expected 1 to 64 characters without line breaks and invisible characters";
+    let text =
+        "invalid tag; expected 1 to 64 characters without line breaks and invisible characters";
     let long = "ü".repeat(TAG_CHARS_MAX + 1);
-    for tag in ["", "  ", "a\nb", "a\u{2028}b", "\u{202E}x", "\u{200B}", long.as_str()] {
+    for tag in [
+        "",
+        "  ",
+        "a\nb",
+        "a\u{2028}b",
+        "\u{202E}x",
+        "\u{200B}",
+        long.as_str(),
+    ] {
         assert_eq!(after(&none, &tags(&[tag], &[])), Err(text.to_owned()));
         assert_eq!(after(&none, &tags(&[], &[tag])), Err(text.to_owned()));
     }

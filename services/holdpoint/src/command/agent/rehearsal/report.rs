@@ -172,8 +172,10 @@ pub(super) fn changes(before: &Rehearsal, after: &Rehearsal) -> Changes {
 fn acts(start: DateTime<Utc>, run: &RehearsedRun) -> Vec<String> {
     let sent = run.timeline.iter().filter(|event| event.outgoing.is_some());
     let sent = sent.map(|event| format!("{} {}", after(start, event.at), what(event)));
+    let code = run.code.iter().map(|code| format!(" ({code})"));
+    let code: String = code.collect();
     let end = match run.ended_at {
-        Some(at) => format!("{} {}: {}", after(start, at), run.status, run.message),
+        Some(at) => format!("{} {}{code}", after(start, at), run.status),
         None => run.message.clone(),
     };
     sent.chain([end]).collect()
