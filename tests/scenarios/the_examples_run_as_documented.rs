@@ -77,6 +77,34 @@ fn documented(name: &str) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
+/// The command lines in the comment at the head of an agent or a script.
+fn commented(name: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(examples().join(name)).unwrap();
+    let head = text.lines().take_while(|line| line.starts_with('#'));
+    let lines = head.filter_map(|line| line.strip_prefix("#   "));
+    lines.map(str::to_owned).collect()
+}
+
+/// Words 6: the outreach is rehearsed, applied and started with its contacts.
+#[tokio::test]
+async fn the_outreach_in_words_is_rehearsed_and_started() {
+    let terminal = Terminal::open().await;
+    let script = commented("outreach-script.yaml");
+    assert_eq!(script.len(), 1);
+    let said = terminal.types(&script[0]).await;
+    for words in ["5 contacts: c-bruno", "1 contact: c-ada", "@user.nina 1"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    for line in commented("outreach-in-words.yaml") {
+        let said = terminal.types(&line).await;
+        if line.contains("rehearse") {
+            assert!(said.contains("6 contacts: c-ada"), "{said}");
+        }
+    }
+    let (_, runs) = terminal.up.get("/runs").await.unwrap();
+    assert_eq!(runs["items"].as_array().unwrap().len(), 6, "{runs}");
+}
+
 /// Mend D-1: both examples run as documented with the agent beside them.
 #[tokio::test]
 async fn a_program_starts_runs_and_a_worker_does_their_step() {
