@@ -48,6 +48,6 @@ pub use rules::operation_items::{check_action, input_of_action};
 pub use rules::revisions::REVISIONS_MAX;
 pub use rules::scope_sync::overlay;
 pub use rules::scopes::Scopes;
-pub use rules::signals::{awaited_reply, reply_of};
+pub use rules::signals::awaited_reply;
 pub use rules::suspension::snapshot::{TOOL_CALLS_MAX, bounded_calls, calls_of_row};
 pub use views::run as view;

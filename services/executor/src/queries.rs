@@ -103,21 +103,6 @@ fn read_cursor<I: FromStr>(cursor: Option<&str>) -> Result<Option<I>, Problem> {
     })
 }
 
-fn plan(query: &PlanAgent) -> Result<(Plan, PlannedAgent), Problem> {
-    let plan =
-        Plan::compile(&query.text).map_err(|errors| Refusal::InvalidAgent(errors).problem())?;
-    let agent = plan
-        .agent
-        .parse()
-        .map_err(|error| Problem::invalid_body(format!("{error}")))?;
-    let planned = PlannedAgent {
-        agent,
-        steps: planned_steps(&plan),
-        warnings: Vec::new(),
-    };
-    Ok((plan, planned))
-}
-
 impl ExecutorQueries {
     pub(crate) fn new(db: DatabaseConnection, clock: Clock, steps: StepKey) -> Self {
         Self {
@@ -181,31 +166,44 @@ impl ExecutorQueries {
         Ok(reply?)
     }
 
-    /// Compiles on a blocking thread, so that no other query waits (A-C2).
     async fn plan(
         &self,
         workspace: &Workspace,
         query: PlanAgent,
     ) -> Result<PlannedAgent, QueryError> {
+        let plan = self.compile(query.text).await?;
+        let agent = plan.agent.parse();
+        let steps = planned_steps(&plan);
+        Ok(PlannedAgent {
+            agent: agent.map_err(|error| Problem::invalid_body(format!("{error}")))?,
+            warnings: self.warnings(workspace, &plan, &steps).await?,
+            steps,
+        })
+    }
+
+    /// Compiles on a blocking thread, so that no other query waits (A-C2).
+    async fn compile(&self, text: String) -> Result<Plan, QueryError> {
         let permit = Arc::clone(&self.compiling).acquire_owned();
         let Ok(Ok(permit)) = tokio::time::timeout(COMPILE_WITHIN, permit).await else {
             let detail = "too many agents are being compiled now; try again";
             return Err(QueryError(Problem::unavailable(detail)));
         };
-        let compiled = tokio::task::spawn_blocking(move || {
-            let plan = plan(&query);
+        let plan = Self::blocking(move || {
+            let plan = Plan::compile(&text);
             drop(permit);
             plan
         });
-        let compiled = compiled.await.map_err(|error| {
-            tracing::error!(%error, "compilation of an agent failed; the caller gets an error");
+        let plan = plan.await?;
+        Ok(plan.map_err(|errors| Refusal::InvalidAgent(errors).problem())?)
+    }
+
+    /// Works on a thread of its own, so that no other query waits.
+    async fn blocking<T: Send + 'static>(
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        tokio::task::spawn_blocking(work).await.map_err(|error| {
+            tracing::error!(%error, "work of a query failed; the caller gets an error");
             Problem::internal()
-        })?;
-        let (plan, planned) = compiled?;
-        let warnings = self.warnings(workspace, &plan, &planned.steps).await?;
-        Ok(PlannedAgent {
-            warnings,
-            ..planned
         })
     }
 

@@ -18,11 +18,20 @@ pub struct ContactView {
     pub fields: serde_json::Map<String, Value>,
 }
 
+/// The signal of a reply. The executor sends it to runs that wait for it with `wait_for`.
+pub const REPLY_SIGNAL: &str = "contact.reply";
+
+/// Most tags of a contact, and of one change.
+pub const TAGS_MAX: usize = 100;
+
+/// Longest tag, in characters.
+pub const TAG_CHARS_MAX: usize = 64;
+
 /// A change of single tags of a contact. Its other tags stay, also those that are set at the same time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TagChange {
-    /// At most 100, of 1 to 64 characters each.
+    /// At most [`TAGS_MAX`], of 1 to [`TAG_CHARS_MAX`] characters each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub add: Vec<String>,
     /// As many. A tag that the contact does not have changes nothing.

@@ -45,7 +45,7 @@ pub use child_runs::{
 pub use migrate_run::MigrateRun;
 pub use pauses::{PauseNew, PauseWaiting};
 pub use scheduled_starts::{ScheduledStart, ScheduledStartReply, StartScheduled};
-pub use search_contacts::SearchContacts;
+pub use search_contacts::{FOUND_MAX, SearchContacts};
 pub use tools::{DeleteTool, GetTool, ListTools, PutTool};
 pub use watch_run_ends::{RunEndWatched, RunEndsOf, WatchRunEnds};
 

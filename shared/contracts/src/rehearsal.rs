@@ -25,6 +25,15 @@ pub const WAIT_SECONDS_MAX: u64 = 12;
 /// Longest time until the reply, in seconds.
 pub const REPLY_SECONDS_MAX: u64 = SECONDS_MAX + WAIT_SECONDS_MAX + 3;
 
+/// Longest rehearsed time of a run, in days.
+pub const RUN_DAYS_MAX: i64 = 400;
+
+/// Most rounds of a rehearsed run: calls, timers, answers and changes.
+pub const RUN_ROUNDS_MAX: usize = 20_000;
+
+/// Most memory that a rehearsed run keeps, in MiB, as an estimate.
+pub const RUN_MIB_MAX: usize = 64;
+
 /// Most contacts that a text names.
 const NAMED_MAX: usize = 5;
 
@@ -115,22 +124,22 @@ pub struct RehearsedRun {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RehearsalLimit {
-    /// The run would last longer than 400 days.
+    /// [`RUN_DAYS_MAX`]
     Time,
-    /// The run has taken 20,000 rounds: calls, timers, answers and changes.
+    /// [`RUN_ROUNDS_MAX`]
     Rounds,
-    /// The run keeps more than 64 MiB.
+    /// [`RUN_MIB_MAX`]
     Memory,
 }
 
 impl RehearsalLimit {
     /// The limit in words.
     #[must_use]
-    pub const fn text(self) -> &'static str {
+    pub fn text(self) -> String {
         match self {
-            Self::Time => "the run lasts longer than 400 days",
-            Self::Rounds => "the run takes more than 20,000 rounds",
-            Self::Memory => "the run keeps more than 64 MiB",
+            Self::Time => format!("the run lasts longer than {RUN_DAYS_MAX} days"),
+            Self::Rounds => format!("the run takes more than {RUN_ROUNDS_MAX} rounds"),
+            Self::Memory => format!("the run keeps more than {RUN_MIB_MAX} MiB"),
         }
     }
 }

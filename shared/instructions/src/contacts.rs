@@ -1,5 +1,6 @@
 //! Words that change the contact, create a task and write to the log.
 
+use holdpoint_contracts::contact::TAGS_MAX;
 use serde_json::{Map, Value};
 use winnow::Parser as _;
 use winnow::combinator::{alt, opt, preceded, separated};
@@ -14,9 +15,6 @@ use crate::line_parser::{
 };
 use crate::recipients::recipient;
 use crate::values::{placeholder, text_value, value};
-
-/// Most tags of a line, as of a step.
-const TAGS_MAX: usize = 100;
 
 const FIELD: &str = "a field such as `contact.stage`";
 

@@ -1,9 +1,7 @@
 //! A step while its line is read, and its fields as an engineer would write them (S2-R1).
 
+use holdpoint_contracts::contact::REPLY_SIGNAL;
 use serde_json::{Map, Value, json};
-
-/// The signal of a reply of the contact. The executor sends it.
-pub(crate) const REPLY_SIGNAL: &str = "contact.reply";
 
 /// What a step does.
 #[derive(Debug, Clone, PartialEq)]
@@ -211,7 +209,7 @@ impl Draft {
 
 impl Action {
     /// `inner` has the fields that belong inside the kind.
-    fn into_fields(self, inner: Map<String, Value>) -> Map<String, Value> {
+    fn into_fields(self, mut inner: Map<String, Value>) -> Map<String, Value> {
         let (kind, first) = match self {
             Self::Wait(value) => return Map::from_iter([("wait".to_owned(), value)]),
             Self::Finish(value) => return Map::from_iter([("finish".to_owned(), value)]),
@@ -221,13 +219,11 @@ impl Action {
             }
             Self::Signal(name) => ("wait_for", vec![text_field("signal", name)]),
             Self::Reply { within } => {
+                // Without a reply, the next line follows.
+                inner.entry("on_timeout").or_insert_with(|| "skip".into());
+                let signal = text_field("signal", REPLY_SIGNAL.to_owned());
                 let within = within.map(|time| text_field("timeout", time));
-                let signal = [text_field("signal", REPLY_SIGNAL.to_owned())];
-                let skips = (!inner.contains_key("on_timeout"))
-                    .then(|| text_field("on_timeout", "skip".to_owned()));
-                let own: Vec<_> = signal.into_iter().chain(within).collect();
-                let fields = own.into_iter().chain(inner).chain(skips);
-                return Map::from_iter([("wait_for".to_owned(), Value::Object(fields.collect()))]);
+                ("wait_for", [signal].into_iter().chain(within).collect())
             }
             Self::Ask { to, question } => {
                 let to = to.map(|to| ("to".to_owned(), to));

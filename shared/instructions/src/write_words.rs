@@ -1,9 +1,9 @@
 //! The words of a step. Each form has one way to be written.
 
+use holdpoint_contracts::contact::REPLY_SIGNAL;
 use serde_json::{Map, Value};
 
 use crate::conditions::condition_words;
-use crate::draft::REPLY_SIGNAL;
 use crate::finishes::SUMMARY_DEFAULT;
 use crate::mails::CONTACT_ADDRESS;
 use crate::quotes::quote;

@@ -4,84 +4,80 @@
 //! sent or stored. A script says what people, tools and contacts do.
 
 mod call_results;
+mod in_memory_run;
 mod open_request;
 mod people;
 mod recorder;
 mod sample;
 pub mod script;
-pub mod stage;
+pub mod setup;
 #[cfg(test)]
 mod tests;
-mod world;
 
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::rehearsal::{RehearsalContact, RehearsalLimit, RehearsedRun};
+use holdpoint_contracts::rehearsal::{
+    RUN_DAYS_MAX, RUN_ROUNDS_MAX, RehearsalContact, RehearsalLimit, RehearsedRun,
+};
 use holdpoint_contracts::run::{RunStatus, StepStatus};
 use holdpoint_ids::{ContactId, RunId};
 
 use crate::domain::model::run::{Run, Signal};
 use crate::domain::model::time::after;
+use crate::domain::rehearsal::in_memory_run::{ExternalChange, InMemoryRun};
 use crate::domain::rehearsal::script::fits;
-use crate::domain::rehearsal::stage::Stage;
-use crate::domain::rehearsal::world::{Change, World};
-
-/// Most rounds of one rehearsed run: calls, timers, answers and changes.
-const ROUNDS_MAX: usize = 20_000;
-
-/// Longest rehearsed time.
-const TIME_MAX: TimeDelta = TimeDelta::days(400);
+use crate::domain::rehearsal::setup::RehearsalSetup;
 
 /// Rehearses the run of one contact. `None`: `may_continue` said no.
 ///
 /// # Errors
 /// The script has an answer that the request does not take; one sentence.
 pub fn rehearse(
-    stage: &Stage,
+    setup: &RehearsalSetup,
     contact: &RehearsalContact,
     may_continue: &dyn Fn() -> bool,
 ) -> Result<Option<RehearsedRun>, String> {
-    let run = RunId::of_rehearsal(&contact.id, stage.start_at.timestamp_millis());
-    rehearse_as(run, stage, contact, may_continue)
+    let run = RunId::of_rehearsal(&contact.id, setup.start_at.timestamp_millis());
+    rehearse_as(run, setup, contact, may_continue)
 }
 
 /// As [`rehearse`], with the id of the run: the waits between attempts are derived from it.
 pub(crate) fn rehearse_as(
     run: RunId,
-    stage: &Stage,
+    setup: &RehearsalSetup,
     contact: &RehearsalContact,
     may_continue: &dyn Fn() -> bool,
 ) -> Result<Option<RehearsedRun>, String> {
-    let mut world = World::new(run, stage, contact);
-    let mut changes = changes_of(stage, &contact.id);
-    world.start()?;
+    let mut state = InMemoryRun::new(run, setup, contact);
+    let mut changes = changes_of(setup, &contact.id);
+    state.start();
     let mut rounds = 0;
-    while let Some(next) = next_input(&world, &changes) {
+    while let Some(next) = next_input(&state, &changes) {
         if !may_continue() {
             return Ok(None);
         }
-        world.stopped_by = limit_reached(stage, &world, next, rounds);
-        if world.stopped_by.is_some() {
+        state.stopped_by = limit_reached(setup, &state, next, rounds);
+        if state.stopped_by.is_some() {
             break;
         }
         rounds += 1;
         match next {
-            NextInput::Work => world.work()?,
+            NextInput::Work => state.work()?,
             NextInput::Change(at) => {
-                world.now = world.now.max(at);
+                state.now = state.now.max(at);
                 if let Some((_, change)) = changes.pop_first() {
-                    world.change(change)?;
+                    state.change(change);
                 }
             }
             NextInput::Due(at) => {
-                world.now = world.now.max(at);
-                world.do_next()?;
+                state.now = state.now.max(at);
+                state.do_next()?;
             }
         }
     }
-    Ok(Some(finished(stage, contact, world)))
+    Ok(Some(finished(setup, contact, state)))
 }
 
 /// What happens next in a rehearsed run.
@@ -96,14 +92,14 @@ enum NextInput {
 }
 
 /// None: the run has ended, or nothing wakes it any more.
-fn next_input(world: &World<'_>, changes: &Changes) -> Option<NextInput> {
-    if world.run.as_ref().is_none_or(Run::is_final) {
+fn next_input(state: &InMemoryRun<'_>, changes: &Changes) -> Option<NextInput> {
+    if state.run.as_ref().is_none_or(Run::is_final) {
         return None;
     }
-    if world.has_work() {
+    if state.has_work() {
         return Some(NextInput::Work);
     }
-    let due = world.next_due().map(|(at, _)| at);
+    let due = state.next_due().map(|(at, _)| at);
     let change = changes.first_key_value().map(|((at, _), _)| *at);
     // A change at the same instant comes first: the condition after a wait sees it.
     match (change, due) {
@@ -114,33 +110,33 @@ fn next_input(world: &World<'_>, changes: &Changes) -> Option<NextInput> {
 }
 
 fn limit_reached(
-    stage: &Stage,
-    world: &World<'_>,
+    setup: &RehearsalSetup,
+    state: &InMemoryRun<'_>,
     next: NextInput,
     rounds: usize,
 ) -> Option<RehearsalLimit> {
     let at = match next {
-        NextInput::Work => world.now,
+        NextInput::Work => state.now,
         NextInput::Change(at) | NextInput::Due(at) => at,
     };
-    if at - stage.start_at > TIME_MAX {
+    if at - setup.start_at > TimeDelta::days(RUN_DAYS_MAX) {
         return Some(RehearsalLimit::Time);
     }
-    if rounds >= ROUNDS_MAX {
+    if rounds >= RUN_ROUNDS_MAX {
         return Some(RehearsalLimit::Rounds);
     }
-    world.is_full().then_some(RehearsalLimit::Memory)
+    state.is_full().then_some(RehearsalLimit::Memory)
 }
 
 /// Changes from outside of the run, by their instant and place.
-type Changes = BTreeMap<(DateTime<Utc>, usize), Change>;
+type Changes = BTreeMap<(DateTime<Utc>, usize), ExternalChange>;
 
-/// What the script says of the contact, by its instant and its place.
-fn changes_of(stage: &Stage, contact: &ContactId) -> Changes {
-    let script = &stage.script;
+/// The changes of the script for this contact.
+fn changes_of(setup: &RehearsalSetup, contact: &ContactId) -> Changes {
+    let script = &setup.script;
     let fields = script.contacts.iter();
     let fields = fields.filter(|rule| fits(rule.contact.as_ref(), contact));
-    let fields = fields.map(|rule| (rule.after, Change::Contact(rule.set.clone())));
+    let fields = fields.map(|rule| (rule.after, ExternalChange::Contact(rule.set.clone())));
     let signals = script.signals.iter();
     let signals = signals.filter(|rule| fits(rule.contact.as_ref(), contact));
     let signals = signals.map(|rule| {
@@ -149,25 +145,29 @@ fn changes_of(stage: &Stage, contact: &ContactId) -> Changes {
             data: rule.data.clone(),
             key: None,
         };
-        (rule.after, Change::Signal(signal))
+        (rule.after, ExternalChange::Signal(signal))
     });
     let all = fields.chain(signals).enumerate();
-    all.map(|(place, (ms, change))| ((after(stage.start_at, ms), place), change))
+    all.map(|(place, (ms, change))| ((after(setup.start_at, ms), place), change))
         .collect()
 }
 
-fn finished(stage: &Stage, contact: &RehearsalContact, mut world: World<'_>) -> RehearsedRun {
-    for dispatch in &world.dispatched {
-        world.recorder.withdraw_call(dispatch);
+fn finished(
+    setup: &RehearsalSetup,
+    contact: &RehearsalContact,
+    mut state: InMemoryRun<'_>,
+) -> RehearsedRun {
+    for dispatch in &state.dispatched {
+        state.recorder.withdraw_call(dispatch);
     }
-    let steps_reached = steps_reached(stage, &world);
-    let stopped_by = world.stopped_by;
-    let recorded = world.recorder.finish();
-    let view = match (&world.run, world.refused) {
-        (Some(run), _) => run.view(world.now),
+    let steps_reached = steps_reached(setup, &state);
+    let stopped_by = state.stopped_by;
+    let recorded = state.recorder.finish();
+    let view = match (&state.run, state.refused) {
+        (Some(run), _) => run.view(state.now),
         // Every run starts, or its start is refused.
         (None, refused) => {
-            return refused_run(stage, contact, refused.unwrap_or_else(Problem::internal));
+            return refused_run(setup, contact, refused.unwrap_or_else(Problem::internal));
         }
     };
     RehearsedRun {
@@ -186,13 +186,17 @@ fn finished(stage: &Stage, contact: &RehearsalContact, mut world: World<'_>) -> 
 }
 
 /// A run whose start is refused, for example because an input is missing.
-fn refused_run(stage: &Stage, contact: &RehearsalContact, refused: Problem) -> RehearsedRun {
+fn refused_run(
+    setup: &RehearsalSetup,
+    contact: &RehearsalContact,
+    refused: Problem,
+) -> RehearsedRun {
     RehearsedRun {
         contact: contact.id.clone(),
         status: RunStatus::Failed,
         code: Some(refused.code),
         message: format!("The run cannot start: {}", refused.detail),
-        ended_at: Some(stage.start_at),
+        ended_at: Some(setup.start_at),
         steps_reached: Vec::new(),
         calls: BTreeMap::new(),
         requests: BTreeMap::new(),
@@ -202,16 +206,16 @@ fn refused_run(stage: &Stage, contact: &RehearsalContact, refused: Problem) -> R
     }
 }
 
-fn steps_reached(stage: &Stage, world: &World<'_>) -> Vec<String> {
-    let steps = world.run.as_ref().map_or(&[][..], |run| &run.steps);
-    let planned = stage.plan.plan.steps.iter().zip(steps);
+fn steps_reached(setup: &RehearsalSetup, state: &InMemoryRun<'_>) -> Vec<String> {
+    let steps = state.run.as_ref().map_or(&[][..], |run| &run.steps);
+    let planned = setup.plan.plan.steps.iter().zip(steps);
     let reached = planned.filter(|(planned, step)| {
         let has_not_begun = matches!(
             step.phase.status(),
             StepStatus::Planned | StepStatus::Skipped | StepStatus::Cancelled
         );
-        // Of a step that was skipped by its deadline or a rejection, the history has more.
-        !has_not_begun || world.recorder.has_acted(&planned.id)
+        // A step that its deadline or a rejection has skipped was reached.
+        !has_not_begun || state.recorder.has_acted(&planned.id)
     });
     reached.map(|(planned, _)| planned.id.clone()).collect()
 }

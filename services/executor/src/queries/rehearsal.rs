@@ -13,12 +13,12 @@ use holdpoint_ids::Workspace;
 
 use super::ExecutorQueries;
 use super::query_error::QueryError;
+use crate::domain::Tool;
 use crate::domain::contact::CONTACT_BYTES_MAX;
 use crate::domain::plan::Plan;
 use crate::domain::rehearsal::rehearse;
 use crate::domain::rehearsal::script::Script;
-use crate::domain::rehearsal::stage::Stage;
-use crate::domain::{Refusal, Tool};
+use crate::domain::rehearsal::setup::RehearsalSetup;
 
 /// How long a rehearsal waits for those before it.
 const REHEARSE_WITHIN: Duration = Duration::from_secs(WAIT_SECONDS_MAX);
@@ -59,7 +59,7 @@ impl ExecutorQueries {
         } = query;
         let start_at = start_at.unwrap_or_else(|| this_minute(self.clock.now()));
         let plan = match (text, agent) {
-            (Some(text), None) => self.compile_text(text).await?,
+            (Some(text), None) => self.compile(text).await?,
             (None, Some(agent)) => self.newest_plan(workspace, &agent).await?,
             (Some(_), Some(_)) | (None, None) => {
                 let detail = "expected either `text` or `agent`";
@@ -69,27 +69,14 @@ impl ExecutorQueries {
         let script = Script::parse(script.as_deref().unwrap_or_default(), &plan);
         let script = script.map_err(invalid_script)?;
         let tools = self.tools_of(workspace, &plan).await?;
-        let stage = Stage::new(workspace, plan, tools, script, start_at)
+        let setup = RehearsalSetup::new(workspace, plan, tools, script, start_at)
             .map_err(|error| Problem::invalid_body(error.to_string()))?;
-        let rehearsal = blocking(move || {
-            let rehearsal = rehearse_all(&stage, &contacts);
+        let rehearsal = Self::blocking(move || {
+            let rehearsal = rehearse_all(&setup, &contacts);
             drop(permit);
             rehearsal
         });
         Ok(rehearsal.await??)
-    }
-
-    /// Agents are compiled one at a time.
-    async fn compile_text(&self, text: String) -> Result<Plan, Problem> {
-        let permit = Arc::clone(&self.compiling).acquire_owned();
-        let permit = permit.await.map_err(|_closed| Problem::internal())?;
-        let plan = blocking(move || {
-            let plan = Plan::compile(&text);
-            drop(permit);
-            plan
-        });
-        plan.await?
-            .map_err(|errors| Refusal::InvalidAgent(errors).problem())
     }
 
     /// The registry entries of the tools that a plan names.
@@ -105,15 +92,6 @@ impl ExecutorQueries {
         let tools = tools.flat_map(|entry| [entry.operator, entry.nodes]);
         Ok(tools.flatten().collect())
     }
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Problem> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| {
-        tracing::error!(%error, "rehearsal failed; the caller gets an error");
-        Problem::internal()
-    })
 }
 
 /// The times since the start are then short to read.
@@ -140,13 +118,16 @@ fn check_contacts(contacts: &[RehearsalContact]) -> Result<(), Problem> {
     }
 }
 
-fn rehearse_all(stage: &Stage, contacts: &[RehearsalContact]) -> Result<Rehearsal, Problem> {
+fn rehearse_all(
+    setup: &RehearsalSetup,
+    contacts: &[RehearsalContact],
+) -> Result<Rehearsal, Problem> {
     let ends_at = Instant::now() + Duration::from_secs(SECONDS_MAX);
     let may_continue = || Instant::now() < ends_at;
     let mut runs = Vec::with_capacity(contacts.len());
     let mut bytes = 0_usize;
     for contact in contacts {
-        let run = rehearse(stage, contact, &may_continue).map_err(invalid_script)?;
+        let run = rehearse(setup, contact, &may_continue).map_err(invalid_script)?;
         let Some(run) = run else {
             break;
         };
@@ -157,7 +138,7 @@ fn rehearse_all(stage: &Stage, contacts: &[RehearsalContact]) -> Result<Rehearsa
         }
         runs.push(run);
     }
-    Ok(stage.rehearsal(runs, contacts.len()))
+    Ok(setup.rehearsal(runs, contacts.len()))
 }
 
 fn invalid_script(detail: String) -> Problem {

@@ -9,7 +9,7 @@ use sea_orm::sea_query::Expr;
 use serde_json::Value;
 
 use crate::domain::Contact;
-use crate::domain::contact::Erasure;
+use crate::domain::contact::{Erasure, comparable_email};
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -43,11 +43,6 @@ state_row!(Contact, |contact, stored| ActiveModel {
         .map(comparable_email)),
     erasing: Set(contact.erasure.as_ref().is_some_and(Erasure::is_running)),
 });
-
-/// Addresses are compared in lower case.
-fn comparable_email(email: &str) -> String {
-    email.trim().to_lowercase()
-}
 
 /// A contact, deleted ones too.
 pub(crate) async fn one(

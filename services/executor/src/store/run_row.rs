@@ -303,13 +303,14 @@ pub(crate) struct AwaitedReply {
 pub(crate) async fn awaiting_reply_of(
     db: &impl ConnectionTrait,
     contacts: &[ContactKey],
+    limit: u64,
 ) -> Result<Vec<AwaitedReply>, StoreError> {
     let mut any = Condition::any();
     for (workspace, contact) in contacts {
         let workspace = COLUMN.workspace.eq(workspace.as_str());
         any = any.add(workspace.and(COLUMN.reply_of.eq(contact.as_str())));
     }
-    read_awaited(db, Entity::find().filter(any)).await
+    read_awaited(db, Entity::find().filter(any).limit(limit)).await
 }
 
 /// Runs that wait for a reply, in the order of their ids, after the given id.

@@ -15,6 +15,7 @@ use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 
 use crate::domain::contact::Erasure;
+use crate::domain::tool::CREATE_TASK;
 use crate::domain::{Contact, Input, REVISIONS_MAX, Run, RunInput};
 use crate::executor::Executor;
 use crate::store::{self, OfContact};
@@ -27,9 +28,6 @@ const PAGE_HOLDS: u32 = 5_000;
 
 /// Most erasures of one page; further ones wait until some of these are complete.
 const PAGE_ERASURES: u64 = 10;
-
-/// The built-in tool whose tasks outlive its run.
-const CREATE_TASK: &str = "create_task";
 
 pub(super) struct Erasures {
     pending: Arc<PendingSweep>,

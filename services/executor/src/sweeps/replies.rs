@@ -1,7 +1,7 @@
 //! Ends waits for a reply.
 //!
 //! A commit wakes the sweep with a contact: it has replied, or a run begins to wait for its reply. Whichever commit is
-//! the later one, the sweep then finds both. A pass over all waiting runs finds what a kill or another replica has left.
+//! the later one, the sweep then finds both. A pass over all waiting runs finds what a killed replica has left.
 //! The sweep decides nothing: a run that is woken looks at its contact itself.
 
 use std::collections::HashSet;
@@ -16,7 +16,8 @@ use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 use tokio::time::Instant;
 
-use crate::domain::{Input, RunInput, reply_of};
+use crate::domain::contact::has_replied;
+use crate::domain::{Input, RunInput};
 use crate::executor::Executor;
 use crate::store::{self, AwaitedReply, ContactKey};
 use crate::woken_keys::WokenKeys;
@@ -27,8 +28,9 @@ const PAGE_CONTACTS: usize = 100;
 /// Most runs of one page.
 const PAGE_RUNS: u64 = 500;
 
-/// Real time between two passes over all waiting runs.
-const ALL_EVERY: Duration = Duration::from_secs(5);
+/// Real time between two passes over all waiting runs. A commit wakes the sweep of its own replica, so a pass only
+/// finds what a killed replica has left.
+const ALL_EVERY: Duration = Duration::from_mins(1);
 
 pub(super) struct Replies {
     woken: Arc<WokenKeys<ContactKey>>,
@@ -54,7 +56,11 @@ impl Replies {
         let begun = self.woken.pending.begun();
         let woken = self.woken.take(PAGE_CONTACTS);
         if !woken.is_empty() {
-            let waiting = store::awaiting_reply_of(db, &woken).await?;
+            let waiting = store::awaiting_reply_of(db, &woken, PAGE_RUNS).await?;
+            if is_full(&waiting) {
+                // The others are found by a pass over all waiting runs.
+                self.due = None;
+            }
             return Ok(SweepPage::of_inputs(inputs(db, waiting).await?, true));
         }
         self.woken.pending.end(begun);
@@ -62,8 +68,7 @@ impl Replies {
             return Ok(SweepPage::of_inputs(Vec::new(), false));
         }
         let waiting = store::awaiting_reply(db, self.after, PAGE_RUNS).await?;
-        let count = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
-        let has_more = count >= PAGE_RUNS;
+        let has_more = is_full(&waiting);
         self.after = waiting.last().map(|it| it.run).filter(|_| has_more);
         if !has_more {
             self.due = Some(Instant::now() + ALL_EVERY);
@@ -84,6 +89,11 @@ impl Sweep<Executor> for Replies {
     }
 }
 
+/// Whether there may be more runs than a page has.
+fn is_full(page: &[AwaitedReply]) -> bool {
+    u64::try_from(page.len()).unwrap_or(u64::MAX) >= PAGE_RUNS
+}
+
 /// Wakes the runs whose contact has replied.
 async fn inputs(
     db: &DatabaseConnection,
@@ -92,10 +102,8 @@ async fn inputs(
     let keys: HashSet<_> = waiting.iter().map(|it| it.contact.clone()).collect();
     let keys: Vec<_> = keys.into_iter().collect();
     let contacts = store::contacts_with_keys(db, &keys).await?;
-    let replied = contacts.into_iter().filter(|contact| {
-        let fields = serde_json::Value::Object(contact.fields.clone());
-        !contact.deleted && reply_of(&fields).is_some()
-    });
+    let replied = contacts.into_iter();
+    let replied = replied.filter(|contact| !contact.deleted && has_replied(&contact.fields));
     let replied: HashSet<_> = replied.map(|it| (it.workspace, it.id)).collect();
     let woken = waiting
         .into_iter()

@@ -1,7 +1,7 @@
 //! `/agents`: agent definitions, and starting runs of them.
 
 mod batch;
-mod planning;
+mod limited_caller;
 mod rehearsal;
 mod start;
 
@@ -16,7 +16,7 @@ use holdpoint_contracts::run::Page;
 use holdpoint_ids::AgentName;
 use serde::Deserialize;
 
-use self::planning::Planning;
+use self::limited_caller::LimitedCaller;
 use crate::app::App;
 use crate::auth::may::{Demand, Look, May, Operate};
 use crate::body::Body;
@@ -37,7 +37,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/agents/{agent}/runs:batch", post(batch::start_many))
 }
 
-async fn apply(call: Call<Planning<Operate>, NoId, Body>) -> ApiResult<Response> {
+async fn apply(call: Call<LimitedCaller<Operate>, NoId, Body>) -> ApiResult<Response> {
     let caller = &call.caller.caller;
     let text = call.body.agent_text()?.to_owned();
     let agent = match find_name(&text) {
@@ -64,7 +64,7 @@ async fn with_warnings(caller: &May<Operate>, mut applied: AppliedAgent) -> Appl
     applied
 }
 
-async fn plan(call: Call<Planning<Look>, NoId, Body>) -> JsonResult<PlannedAgent> {
+async fn plan(call: Call<LimitedCaller<Look>, NoId, Body>) -> JsonResult<PlannedAgent> {
     plan_text(&call.caller.caller, call.body.agent_text()?).await
 }
 

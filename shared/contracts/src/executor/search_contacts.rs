@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+/// Most contacts of one reply, and of one search.
+pub const FOUND_MAX: u64 = 100;
+
 /// Finds contacts for a step in progress. A contact must satisfy all that is named, which is at least one of
 /// `fields`, `tag` and `text`. A reply may have fewer contacts than `limit` and a cursor: the search continues there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

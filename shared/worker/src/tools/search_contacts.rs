@@ -3,7 +3,7 @@
 //! Owns the size of the result. It must not choose a workspace: the token of the step does.
 
 use holdpoint_contracts::contact::ContactView;
-use holdpoint_contracts::executor::SearchContacts;
+use holdpoint_contracts::executor::{FOUND_MAX, SearchContacts};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::size::json_bytes;
 use serde::Deserialize;
@@ -14,9 +14,6 @@ use super::{REFUSED, quote, read_args};
 use crate::tool::{BoxFuture, Risk, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 
 const NAME: &str = "search_contacts";
-
-/// Most contacts of a result.
-const FOUND_MAX: u64 = 100;
 
 /// Largest list of contacts, in bytes of JSON. It fits into [`MAX_INLINE_RESULT`](super::MAX_INLINE_RESULT).
 const CONTACTS_BYTES_MAX: usize = 192 * 1024;

@@ -9,7 +9,7 @@ use crate::domain::decision::{Decision, Outcome, decided};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::input::ContactInput;
 use crate::domain::model::contact::{
-    ACTIVITY_CHARS_MAX, CONTACT_BYTES_MAX, Contact, SUBJECT_CHARS_MAX, cleaned,
+    ACTIVITY_CHARS_MAX, CONTACT_BYTES_MAX, Contact, SUBJECT_CHARS_MAX, cleaned, has_replied,
 };
 use crate::domain::need::Aggregate;
 use crate::domain::refusal::Refusal;
@@ -83,10 +83,6 @@ pub(crate) fn change_contact(
         return Ok(Outcome::Unchanged(answer));
     }
     decided(Aggregate::Contact(next), effects, answer)
-}
-
-fn has_replied(fields: &Map<String, Value>) -> bool {
-    fields.get("replied") == Some(&Value::Bool(true))
 }
 
 fn contact_effects(next: &Contact, input: &ContactInput) -> Vec<Effect> {

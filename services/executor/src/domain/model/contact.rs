@@ -12,12 +12,6 @@ use serde_json::{Map, Value};
 /// Largest contact, in bytes of JSON.
 pub const CONTACT_BYTES_MAX: usize = 64 * 1024;
 
-/// Most tags of a contact, and most in one change.
-pub const TAGS_MAX: usize = 100;
-
-/// Longest tag, in characters.
-pub const TAG_CHARS_MAX: usize = 64;
-
 /// Activities of one contact that are kept. Older ones are deleted.
 pub const ACTIVITIES_KEPT: u64 = 200;
 
@@ -70,6 +64,18 @@ impl Erasure {
     pub const fn is_running(&self) -> bool {
         self.completed_at.is_none()
     }
+}
+
+/// Whether a contact has replied: conditions and waits for a reply read the same field.
+#[must_use]
+pub fn has_replied(fields: &Map<String, Value>) -> bool {
+    fields.get("replied") == Some(&Value::Bool(true))
+}
+
+/// An address as it is compared: without blanks around it, and in lower case.
+#[must_use]
+pub fn comparable_email(email: &str) -> String {
+    email.trim().to_lowercase()
 }
 
 impl Contact {

@@ -13,6 +13,9 @@ use serde_json::Value;
 
 use super::is_default;
 
+/// The built-in tool that asks a person. Its tasks outlive the run.
+pub const CREATE_TASK: &str = "create_task";
+
 /// Most tools that nodes register, over all nodes: as many as there may be queues.
 pub const OFFERED_TOOLS_MAX: u64 = 10_000;
 

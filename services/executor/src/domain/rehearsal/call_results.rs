@@ -13,20 +13,17 @@ use holdpoint_holds::json_schema::{join_errors, value_errors};
 use holdpoint_ids::NodeName;
 use serde_json::{Value, json};
 
+use super::in_memory_run::{ACTOR, InMemoryRun};
 use super::recorder::Sent;
 use super::sample::sample;
 use super::script::{Called, ToolRule};
-use super::world::{ACTOR, World};
 use crate::domain::effect::Reply;
 use crate::domain::input::{DeliveredStep, RunInput, StepReport};
 use crate::domain::model::contact::CONTACT_BYTES_MAX;
-use crate::domain::model::tool::is_built_in;
+use crate::domain::model::tool::{CREATE_TASK, is_built_in};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::contact_patch::merge_patch;
 use crate::domain::rules::contact_tags::change_tags;
-
-/// The built-in tool whose call is a request to a person.
-const CREATE_TASK: &str = "create_task";
 
 /// Code of a call whose arguments a built-in tool refuses.
 const INVALID_ARGS: &str = "invalid_args";
@@ -34,16 +31,16 @@ const INVALID_ARGS: &str = "invalid_args";
 /// Code of a failure that the script gives none.
 const SCRIPTED_FAILURE: &str = "scripted_failure";
 
-impl World<'_> {
+impl InMemoryRun<'_> {
     /// Does one call, or ends one child run.
     pub(super) fn work(&mut self) -> Result<(), String> {
         if let Some(dispatch) = self.dispatched.pop_front() {
             return self.call(&dispatch);
         }
-        match self.children.pop_front() {
-            Some(child) => self.end_child(&child),
-            None => Ok(()),
+        if let Some(child) = self.children.pop_front() {
+            self.end_child(&child);
         }
+        Ok(())
     }
 
     fn call(&mut self, dispatch: &StepDispatch) -> Result<(), String> {
@@ -60,7 +57,7 @@ impl World<'_> {
             is_idempotent: dispatch.idempotent,
         });
         let is_granted = matches!(
-            self.give(start)?,
+            self.give(start),
             Ok(Reply::Grant(Grant::Go | Grant::GoWithoutLease))
         );
         // The gate keeps it, or the run has ended.
@@ -75,7 +72,7 @@ impl World<'_> {
             agent: None,
             number,
         };
-        let rule = self.stage.script.tool(&called, self.contact_id());
+        let rule = self.setup.script.tool(&called, self.contact_id());
         let (result, error_code) = self.result_of(dispatch, rule)?;
         let report = StepReport {
             node,
@@ -85,7 +82,9 @@ impl World<'_> {
             error_code,
             cost: None,
         };
-        self.give(RunInput::StepResult(report)).map(drop)
+        // A run that has ended ignores it.
+        drop(self.give(RunInput::StepResult(report)));
+        Ok(())
     }
 
     fn count_call(&mut self, step: &str) -> u32 {
@@ -200,7 +199,7 @@ impl World<'_> {
 
     /// What the schema of a tool describes; without a schema, the arguments.
     fn sample_result(&self, dispatch: &StepDispatch) -> Result<Value, String> {
-        let mut tools = self.stage.tools.iter();
+        let mut tools = self.setup.tools.iter();
         let schema = tools.find_map(|tool| {
             let is_it = tool.spec.name == dispatch.tool && !tool.deleted;
             tool.spec.result_schema.as_ref().filter(|_| is_it)
@@ -242,7 +241,7 @@ impl World<'_> {
         }
     }
 
-    fn end_child(&mut self, child: &DesiredChildRun) -> Result<(), String> {
+    fn end_child(&mut self, child: &DesiredChildRun) {
         let number = self.count_call(&child.step);
         let called = Called {
             step: &child.step,
@@ -250,7 +249,7 @@ impl World<'_> {
             agent: Some(child.agent.as_str()),
             number,
         };
-        let rule = self.stage.script.tool(&called, self.contact_id());
+        let rule = self.setup.script.tool(&called, self.contact_id());
         let error = rule.and_then(|rule| rule.fail.clone());
         let end = ChildRunEnd {
             id: child.hold,
@@ -272,7 +271,7 @@ impl World<'_> {
             cost: 0.0,
             at: self.now,
         };
-        self.give(RunInput::ChildRunEnded(Box::new(end))).map(drop)
+        drop(self.give(RunInput::ChildRunEnded(Box::new(end))));
     }
 }
 

@@ -8,14 +8,14 @@ use holdpoint_contracts::contact::Activity;
 use holdpoint_contracts::executor::DesiredChildRun;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::rehearsal::{RehearsalContact, RehearsalLimit};
+use holdpoint_contracts::rehearsal::{RUN_MIB_MAX, RehearsalContact, RehearsalLimit};
 use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_ids::{ContactId, HoldId, RunId};
 use serde_json::{Map, Value, json};
 
 use super::open_request::OpenRequest;
 use super::recorder::Recorder;
-use super::stage::Stage;
+use super::setup::RehearsalSetup;
 use crate::domain::decide::decide;
 use crate::domain::decision::{Lookup, Outcome, Undecided};
 use crate::domain::effect::{Effect, Reply};
@@ -27,8 +27,8 @@ use crate::domain::need::{Aggregate, Fact, Key, Need};
 use crate::domain::rules::contact_patch::merge_patch;
 use crate::domain::rules::suspension::snapshot::{bounded_calls, calls_of_row};
 
-pub(super) struct World<'s> {
-    pub(super) stage: &'s Stage,
+pub(super) struct InMemoryRun<'s> {
+    pub(super) setup: &'s RehearsalSetup,
     pub(super) now: DateTime<Utc>,
     pub(super) run: Option<Run>,
     /// Why the run did not start.
@@ -57,9 +57,6 @@ pub(super) struct World<'s> {
 /// Who starts rehearsed runs, and answers where no recipient is named.
 pub(super) const ACTOR: &str = "rehearsal";
 
-/// Most memory that one rehearsed run keeps, with all that was replaced.
-const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
-
 /// Memory of a JSON value beside its texts.
 const VALUE_BYTES: usize = 80;
 
@@ -81,7 +78,7 @@ fn memory_of(value: &Value) -> usize {
 
 /// Something that comes from outside of the run.
 #[derive(Debug)]
-pub(super) enum Change {
+pub(super) enum ExternalChange {
     Contact(Map<String, Value>),
     Signal(Signal),
 }
@@ -93,11 +90,11 @@ pub(super) enum Due {
     Request(HoldId),
 }
 
-impl<'s> World<'s> {
-    pub(super) fn new(id: RunId, stage: &'s Stage, contact: &'s RehearsalContact) -> Self {
+impl<'s> InMemoryRun<'s> {
+    pub(super) fn new(id: RunId, setup: &'s RehearsalSetup, contact: &'s RehearsalContact) -> Self {
         Self {
-            stage,
-            now: stage.start_at,
+            setup,
+            now: setup.start_at,
             run: None,
             refused: None,
             contact: contact.fields.clone(),
@@ -119,7 +116,7 @@ impl<'s> World<'s> {
 
     /// Whether the run has used its memory.
     pub(super) const fn is_full(&self) -> bool {
-        self.kept_bytes > KEPT_BYTES_MAX
+        self.kept_bytes > RUN_MIB_MAX * 1024 * 1024
     }
 
     pub(super) const fn contact_id(&self) -> &'s ContactId {
@@ -127,32 +124,31 @@ impl<'s> World<'s> {
     }
 
     /// Starts the run. A refusal is kept.
-    pub(super) fn start(&mut self) -> Result<(), String> {
+    pub(super) fn start(&mut self) {
         let input = RunInput::Start {
-            agent: self.stage.agent.name.clone(),
-            input: Value::Object(self.stage.script.input.clone()),
+            agent: self.setup.agent.name.clone(),
+            input: Value::Object(self.setup.script.input.clone()),
             contact: Some(self.contact_id.clone()),
             labels: BTreeMap::new(),
             by: Actor(ACTOR.to_owned()),
         };
-        self.refused = self.give(input)?.err();
-        Ok(())
+        self.refused = self.give(input).err();
     }
 
-    /// Applies a change that comes from outside of the run.
-    pub(super) fn change(&mut self, change: Change) -> Result<(), String> {
-        match change {
-            Change::Contact(set) => {
+    /// Applies a change that comes from outside of the run. A run that does not take it is unchanged.
+    pub(super) fn change(&mut self, change: ExternalChange) {
+        let input = match change {
+            ExternalChange::Contact(set) => {
                 self.contact = merge_patch(&self.contact, &set);
                 self.contact.shift_remove("id");
-                self.give(RunInput::ContactReplied).map(drop)
+                RunInput::ContactReplied
             }
-            // A run that has ended takes none.
-            Change::Signal(signal) => {
-                let by = Actor(ACTOR.to_owned());
-                self.give(RunInput::Signal { by, signal }).map(drop)
-            }
-        }
+            ExternalChange::Signal(signal) => RunInput::Signal {
+                by: Actor(ACTOR.to_owned()),
+                signal,
+            },
+        };
+        drop(self.give(input));
     }
 
     /// Whether a call waits for a worker, or a child run has not ended.
@@ -176,20 +172,18 @@ impl<'s> World<'s> {
                 let Some((rev, _)) = self.timers.remove(&hold) else {
                     return Ok(());
                 };
-                self.give(RunInput::TimerFired { hold, rev }).map(drop)
+                drop(self.give(RunInput::TimerFired { hold, rev }));
+                Ok(())
             }
             Some((_, Due::Request(hold))) => self.close_request(hold),
             None => Ok(()),
         }
     }
 
-    /// Gives one input to the run, and keeps what comes of it. The inner error is a refusal, which changes nothing.
-    ///
-    /// # Errors
-    /// As [`super::rehearse`].
-    pub(super) fn give(&mut self, input: RunInput) -> Result<Result<Reply, Problem>, String> {
+    /// Gives one input to the run, and keeps what comes of it. A refusal changes nothing.
+    pub(super) fn give(&mut self, input: RunInput) -> Result<Reply, Problem> {
         let input = Input::Run {
-            workspace: self.stage.workspace.clone(),
+            workspace: self.setup.workspace.clone(),
             run: self.id,
             input,
         };
@@ -201,13 +195,13 @@ impl<'s> World<'s> {
                 if let Aggregate::Run(run) = decided.state {
                     self.run = Some(run);
                 }
-                self.keep(decided.effects)?;
-                Ok(Ok(decided.reply))
+                self.keep(decided.effects);
+                Ok(decided.reply)
             }
-            Ok(Outcome::Unchanged(reply)) => Ok(Ok(reply)),
-            Err(Undecided::Refused(refusal)) => Ok(Err(refusal.problem())),
+            Ok(Outcome::Unchanged(reply)) => Ok(reply),
+            Err(Undecided::Refused(refusal)) => Err(refusal.problem()),
             // Everything is found or missing.
-            Err(Undecided::NeedsMore(_)) => Ok(Err(Problem::internal())),
+            Err(Undecided::NeedsMore(_)) => Err(Problem::internal()),
         }
     }
 
@@ -217,18 +211,18 @@ impl<'s> World<'s> {
 
     fn fact(&self, need: &Need) -> Option<Fact> {
         match need {
-            Need::State(Key::Agent(..)) => Some(Fact::Agent(Arc::new(self.stage.agent.clone()))),
+            Need::State(Key::Agent(..)) => Some(Fact::Agent(Arc::new(self.setup.agent.clone()))),
             Need::State(Key::Contact(..)) => {
                 let mut fields = self.contact.clone();
                 fields.insert("id".to_owned(), json!(self.contact_id));
                 Some(Fact::Contact(Arc::new(Value::Object(fields))))
             }
             Need::State(Key::Tool(workspace, name)) => {
-                let mut tools = self.stage.tools.iter();
+                let mut tools = self.setup.tools.iter();
                 let tool = tools.find(|it| it.spec.name == *name && it.workspace == *workspace);
                 tool.cloned().map(Fact::Tool)
             }
-            Need::Plan(..) => Some(Fact::Plan(Arc::clone(&self.stage.plan))),
+            Need::Plan(..) => Some(Fact::Plan(Arc::clone(&self.setup.plan))),
             Need::Value(_, name) => self.values.get(name).cloned().map(Fact::Value),
             Need::Request(_, step) => {
                 let request = self.rows.get(step)?.request.clone()?;
@@ -269,7 +263,7 @@ impl<'s> World<'s> {
         }
     }
 
-    fn keep(&mut self, effects: Vec<Effect>) -> Result<(), String> {
+    fn keep(&mut self, effects: Vec<Effect>) {
         let mut sent = Vec::new();
         for effect in effects {
             match effect {
@@ -287,7 +281,7 @@ impl<'s> World<'s> {
                     sent.push(Recorder::call(&dispatch));
                     self.dispatched.push_back(*dispatch);
                 }
-                Effect::Hold { desired_state, .. } => sent.extend(self.keep_hold(*desired_state)?),
+                Effect::Hold { desired_state, .. } => sent.extend(self.keep_hold(*desired_state)),
                 Effect::ChildRun { desired_state, .. } => {
                     sent.extend(self.keep_child(*desired_state));
                 }
@@ -318,7 +312,6 @@ impl<'s> World<'s> {
             }
         }
         self.recorder.attach(sent, self.now);
-        Ok(())
     }
 
     /// Stores the row of a step. Unset fields keep their value.

@@ -4,51 +4,47 @@ use holdpoint_contracts::form::{Form, answer_errors};
 use holdpoint_contracts::handoff::{Completion, Disposition, OutcomeType};
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{DesiredHold, HoldOutcome, HoldSpec, HoldState};
+use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::rehearsal::Outgoing;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
+use super::in_memory_run::{ACTOR, InMemoryRun};
 use super::open_request::OpenRequest;
 use super::recorder::Sent;
 use super::sample::sample;
 use super::script::{PersonAct, PersonRule};
-use super::world::{ACTOR, World};
 use crate::domain::input::RunInput;
 use crate::domain::model::run::HoldClosure;
-use crate::domain::model::time::after;
 
-impl World<'_> {
+impl InMemoryRun<'_> {
     /// Opens, changes or withdraws a request. Returns what people get.
-    pub(super) fn keep_hold(&mut self, desired: DesiredHold) -> Result<Option<Sent>, String> {
-        let (spec, deadline) = match desired.state {
-            HoldState::Open { spec, deadline } => (spec, deadline),
-            HoldState::Frozen { .. } => {
-                if let Some(request) = self.requests.get_mut(&desired.id) {
+    pub(super) fn keep_hold(&mut self, desired: DesiredHold) -> Option<Sent> {
+        let open = self.requests.get_mut(&desired.id);
+        let (spec, deadline) = match (desired.state, open) {
+            (HoldState::Open { spec, deadline }, None) => (spec, deadline),
+            (HoldState::Open { deadline, .. }, Some(request)) => {
+                request.deadline = deadline;
+                // A request that was frozen is answered after its resume.
+                let answer_at = request.rule.answer_at(self.now);
+                request.answer_at = request.answer_at.or(answer_at);
+                return None;
+            }
+            (HoldState::Frozen { .. }, request) => {
+                if let Some(request) = request {
                     (request.answer_at, request.deadline) = (None, None);
                 }
-                return Ok(None);
+                return None;
             }
-            HoldState::Withdrawn { .. } | HoldState::Erased { .. } => {
+            (HoldState::Withdrawn { .. } | HoldState::Erased { .. }, _) => {
                 self.requests.remove(&desired.id);
-                return Ok(None);
+                return None;
             }
         };
-        let now = self.now;
-        if let Some(request) = self.requests.get_mut(&desired.id) {
-            request.deadline = deadline;
-            // A request that was frozen is answered after its resume.
-            let is_silent = request.rule.act == Some(PersonAct::Nothing);
-            let answer_at = after(now, request.rule.after);
-            request.answer_at = request.answer_at.or((!is_silent).then_some(answer_at));
-            return Ok(None);
-        }
-        let step = spec.step.clone().unwrap_or_default();
-        let rule = self
-            .stage
-            .script
-            .person(&step, spec.kind, self.contact_id());
-        let is_silent = rule.act == Some(PersonAct::Nothing);
+        let step = spec.step.as_deref().unwrap_or_default();
+        let script = &self.setup.script;
+        let rule = script.person(step, spec.kind, self.contact_id());
         let sent = Sent {
             step: spec.step.clone(),
             kind: opened_event(spec.kind),
@@ -60,13 +56,13 @@ impl World<'_> {
             },
         };
         let request = OpenRequest {
-            answer_at: (!is_silent).then(|| after(self.now, rule.after)),
+            answer_at: rule.answer_at(self.now),
             deadline,
             rule,
             spec,
         };
         self.requests.insert(desired.id, request);
-        Ok(Some(sent))
+        Some(sent)
     }
 
     /// Closes a request as its rule says, or because its deadline has passed.
@@ -99,13 +95,12 @@ impl World<'_> {
             by_rung: None,
         };
         let step = request.spec.step.as_deref().unwrap_or("the run");
-        match self.give(RunInput::HoldClosed { hold, closing })? {
-            Ok(_reply) => Ok(()),
-            Err(refused) => Err(format!(
-                "the answer to {step} is refused: {}",
-                refused.detail
-            )),
-        }
+        let closed = self.give(RunInput::HoldClosed { hold, closing });
+        let refused = |refused: Problem| {
+            let detail = refused.detail;
+            format!("the answer to {step} is refused: {detail}")
+        };
+        closed.map(drop).map_err(refused)
     }
 }
 

@@ -1,7 +1,8 @@
 //! The script of a rehearsal: what people, tools and contacts do (docs/rehearsal.md).
 //!
-//! Of the rules of one kind, the first that fits counts. What no rule says has a default.
+//! The first rule of a kind that fits counts. The defaults count where no rule fits.
 
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::duration;
 use holdpoint_contracts::rehearsal::SCRIPT_BYTES_MAX;
 use holdpoint_contracts::run::HoldKind;
@@ -13,6 +14,7 @@ use serde_json::{Map, Value};
 use crate::domain::definition::{is_name, read};
 use crate::domain::model::plan::{Action, Plan};
 use crate::domain::model::run::fan_out::item_of;
+use crate::domain::model::time::after;
 use crate::domain::nearest_names::nearest;
 use crate::domain::text::cut;
 
@@ -134,7 +136,7 @@ impl Default for PersonRule {
 }
 
 impl Script {
-    /// Reads a script. It names only steps of the plan.
+    /// Reads a script. Its steps, tools, agents and signals are those of the plan.
     ///
     /// # Errors
     /// One sentence: what is wrong, and what is allowed.
@@ -187,17 +189,11 @@ impl Script {
         let names = Names::of(plan);
         let tools = self.tools.iter();
         let signals = self.signals.iter().map(|rule| Some(&rule.signal));
-        names.check(
-            "tool",
-            &names.tools,
-            tools.clone().map(|rule| rule.tool.as_ref()),
-        )?;
-        names.check(
-            "run of agent",
-            &names.agents,
-            tools.map(|rule| rule.agent.as_ref()),
-        )?;
-        names.check("wait for signal", &names.signals, signals)?;
+        let named = tools.clone().map(|rule| rule.tool.as_ref());
+        check_names("tool", &names.tools, named)?;
+        let named = tools.map(|rule| rule.agent.as_ref());
+        check_names("run of agent", &names.agents, named)?;
+        check_names("wait for signal", &names.signals, signals)?;
         self.people.iter().try_for_each(PersonRule::check)?;
         self.tools.iter().try_for_each(ToolRule::check)
     }
@@ -260,18 +256,17 @@ impl<'p> Names<'p> {
         }
         names
     }
+}
 
-    fn check<'n>(
-        &self,
-        what: &str,
-        known: &[&str],
-        mut named: impl Iterator<Item = Option<&'n String>>,
-    ) -> Result<(), String> {
-        let unknown = named.find_map(|name| name.filter(|name| !known.contains(&name.as_str())));
-        match unknown {
-            None => Ok(()),
-            Some(name) => Err(unknown_name(what, name, known.iter().copied())),
-        }
+fn check_names<'n>(
+    what: &str,
+    known: &[&str],
+    mut named: impl Iterator<Item = Option<&'n String>>,
+) -> Result<(), String> {
+    let unknown = named.find_map(|name| name.filter(|name| !known.contains(&name.as_str())));
+    match unknown {
+        None => Ok(()),
+        Some(name) => Err(unknown_name(what, name, known.iter().copied())),
     }
 }
 
@@ -283,6 +278,12 @@ fn unknown_name<'n>(what: &str, name: &str, known: impl Iterator<Item = &'n str>
 }
 
 impl PersonRule {
+    /// When people answer a request of now; none: never.
+    pub(super) fn answer_at(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let is_silent = self.act == Some(PersonAct::Nothing);
+        (!is_silent).then(|| after(now, self.after))
+    }
+
     fn check(&self) -> Result<(), String> {
         match self.kind {
             None | Some(HoldKind::Approval | HoldKind::Input | HoldKind::Handoff) => Ok(()),

@@ -15,7 +15,7 @@ use crate::domain::need::PlanFact;
 
 /// What the runs of a rehearsal share.
 #[derive(Debug)]
-pub struct Stage {
+pub struct RehearsalSetup {
     pub(super) workspace: Workspace,
     pub(super) agent: Agent,
     pub(super) plan: Arc<PlanFact>,
@@ -25,7 +25,7 @@ pub struct Stage {
     pub(super) start_at: DateTime<Utc>,
 }
 
-impl Stage {
+impl RehearsalSetup {
     /// The limits of an agent on its starts do not count: each contact has its run.
     ///
     /// # Errors

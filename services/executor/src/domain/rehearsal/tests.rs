@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::rehearse;
 use super::script::Script;
-use super::stage::Stage;
+use super::setup::RehearsalSetup;
 use crate::domain::plan::Plan;
 
 const OUTREACH: &str = r#"
@@ -23,11 +23,11 @@ fn plan(text: &str) -> Plan {
     Plan::compile(text).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"))
 }
 
-fn stage(text: &str, script: &str) -> Stage {
+fn setup(text: &str, script: &str) -> RehearsalSetup {
     let plan = plan(text);
     let script = Script::parse(script, &plan).unwrap_or_else(|error| panic!("{error}"));
     let start_at = "2026-03-02T09:00:00Z".parse().unwrap();
-    Stage::new(&"acme".parse().unwrap(), plan, Vec::new(), script, start_at).unwrap()
+    RehearsalSetup::new(&"acme".parse().unwrap(), plan, Vec::new(), script, start_at).unwrap()
 }
 
 fn contact(id: &str) -> RehearsalContact {
@@ -41,7 +41,7 @@ fn contact(id: &str) -> RehearsalContact {
 }
 
 fn run(text: &str, script: &str) -> RehearsedRun {
-    let run = rehearse(&stage(text, script), &contact("ada"), &|| true);
+    let run = rehearse(&setup(text, script), &contact("ada"), &|| true);
     run.unwrap_or_else(|error| panic!("{error}")).unwrap()
 }
 
@@ -92,8 +92,8 @@ fn a_change_at_the_end_of_a_wait_counts() {
 #[test]
 fn a_rule_counts_only_for_its_contact() {
     let script = "contacts: [{ contact: bob, after: 2d, set: { replied: true } }]";
-    let stage = stage(OUTREACH, script);
-    let run = |id: &str| rehearse(&stage, &contact(id), &|| true).unwrap().unwrap();
+    let setup = setup(OUTREACH, script);
+    let run = |id: &str| rehearse(&setup, &contact(id), &|| true).unwrap().unwrap();
     assert_eq!(subjects(&run("ada")).len(), 2);
     assert_eq!(subjects(&run("bob")).len(), 1);
 }
@@ -299,12 +299,12 @@ fn a_rehearsal_can_be_repeated() {
 
 #[test]
 fn a_report_counts_over_all_contacts() {
-    let stage = stage(
+    let setup = setup(
         OUTREACH,
         "contacts: [{ after: 2d, set: { replied: true } }]",
     );
-    let of = |id: &str| rehearse(&stage, &contact(id), &|| true).unwrap().unwrap();
-    let rehearsal = stage.rehearsal(vec![of("ada"), of("bob")], 2);
+    let of = |id: &str| rehearse(&setup, &contact(id), &|| true).unwrap().unwrap();
+    let rehearsal = setup.rehearsal(vec![of("ada"), of("bob")], 2);
     let summary = rehearsal.summary();
     assert_eq!(summary.unreached_steps, ["step-03"]);
     assert_eq!(summary.calls.get("send_email"), Some(&2));
@@ -314,8 +314,8 @@ fn a_report_counts_over_all_contacts() {
 
 #[test]
 fn a_rehearsal_stops_when_its_time_is_over() {
-    let stage = stage(OUTREACH, "");
-    assert_eq!(rehearse(&stage, &contact("ada"), &|| false), Ok(None));
+    let setup = setup(OUTREACH, "");
+    assert_eq!(rehearse(&setup, &contact("ada"), &|| false), Ok(None));
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn an_answer_that_the_question_does_not_take_is_refused() {
             "`do` of the request of which is `answer` or `nothing`",
         ),
     ] {
-        let found = rehearse(&stage(agent, script), &contact("ada"), &|| true).unwrap_err();
+        let found = rehearse(&setup(agent, script), &contact("ada"), &|| true).unwrap_err();
         assert!(found.starts_with(error), "{found}");
     }
 }

@@ -1,14 +1,11 @@
 //! Which contacts a search of a step finds.
 
-use holdpoint_contracts::executor::SearchContacts;
+use holdpoint_contracts::executor::{FOUND_MAX, SearchContacts};
 use serde_json::{Map, Value};
 
-use crate::domain::model::contact::Contact;
+use crate::domain::model::contact::{Contact, comparable_email};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::contact_tags::has_tag;
-
-/// Most contacts of one reply.
-const FOUND_MAX: u64 = 100;
 
 /// Most fields of one search.
 const FIELDS_MAX: usize = 20;
@@ -86,7 +83,7 @@ fn is_same_address(known: Option<&Value>, wanted: &Value) -> bool {
     let known = known.unwrap_or(&Value::Null);
     match (known, wanted) {
         (Value::String(known), Value::String(wanted)) => {
-            known.trim().to_lowercase() == wanted.trim().to_lowercase()
+            comparable_email(known) == comparable_email(wanted)
         }
         (known, wanted) => known == wanted,
     }

@@ -4,10 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use holdpoint_contracts::contact::TagChange;
+use holdpoint_contracts::contact::{TAG_CHARS_MAX, TAGS_MAX, TagChange};
 use serde_json::{Map, Value};
 
-use crate::domain::model::contact::{TAG_CHARS_MAX, TAGS_MAX};
 use crate::domain::refusal::Refusal;
 
 /// The field with the tags: a list of unique texts.

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use holdpoint_contracts::contact::REPLY_SIGNAL;
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::instant;
@@ -12,7 +13,8 @@ use holdpoint_ids::ContactId;
 use serde_json::{Value, json};
 
 use crate::domain::effect::Effect;
-use crate::domain::model::plan::signal_steps::{OnWaitTimeout, REPLY_SIGNAL, WaitFor, signal_text};
+use crate::domain::model::contact::has_replied;
+use crate::domain::model::plan::signal_steps::{OnWaitTimeout, WaitFor, signal_text};
 use crate::domain::model::plan::{Action, PlannedStep};
 use crate::domain::model::run::{AwaitedSignal, Hold, Run, StepPhase, Timer, signal_name};
 use crate::domain::model::time::{after, millis_between};
@@ -42,10 +44,11 @@ pub(crate) fn contact_need(run: &Run) -> Option<Need> {
 }
 
 /// The reply as the result of the step that waits for it; none: the contact has not replied.
-#[must_use]
-pub fn reply_of(contact: &Value) -> Option<Value> {
-    let has_replied = contact.get("replied") == Some(&Value::Bool(true));
-    has_replied.then(|| json!({ "replied": true, "sentiment": contact.get("sentiment") }))
+pub(crate) fn reply_of(contact: &Value) -> Option<Value> {
+    contact
+        .as_object()
+        .is_some_and(has_replied)
+        .then(|| json!({ "replied": true, "sentiment": contact.get("sentiment") }))
 }
 
 /// Takes a kept signal, or waits for the next one.
@@ -57,7 +60,7 @@ pub(crate) fn start_wait_for(transition: &mut RunTransition<'_>, index: usize, w
         complete_with_signal(transition, index, &wait.signal, data, 0);
         return;
     }
-    if wait.is_for_reply() && has_reply(transition, index) {
+    if wait.is_for_reply() && complete_if_replied(transition, index) {
         return;
     }
     let (now, rev) = (transition.now, transition.run.version);
@@ -93,7 +96,7 @@ pub(crate) fn start_wait_for(transition: &mut RunTransition<'_>, index: usize, w
 
 /// Completes the step at once if the contact has replied. A reply that comes between this look and the commit is found
 /// by a sweep.
-fn has_reply(transition: &mut RunTransition<'_>, index: usize) -> bool {
+fn complete_if_replied(transition: &mut RunTransition<'_>, index: usize) -> bool {
     let Some(need) = contact_need(&transition.run) else {
         return false;
     };

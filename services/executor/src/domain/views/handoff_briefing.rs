@@ -172,12 +172,13 @@ fn search(step: &StepSummary, tool: &str) -> Value {
     })
 }
 
-/// A copy without what no context has room for.
+/// A copy, or the size of a value that a context has no room for.
 fn short_copy(value: &Value) -> Value {
-    if json_bytes(value) <= SEARCH_BYTES_MAX {
+    let bytes = json_bytes(value);
+    if bytes <= SEARCH_BYTES_MAX {
         return value.clone();
     }
-    json!({ "omitted": true, "bytes": json_bytes(value) })
+    json!({ "omitted": true, "bytes": bytes })
 }
 
 fn action(step: &StepSummary) -> Option<Value> {

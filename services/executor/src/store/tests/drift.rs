@@ -91,7 +91,9 @@ async fn what_sweeps_search_for_is_found_by_an_index() {
     operation_row::unfinished(&plans, 9).await.unwrap();
     let contact = |id: &str| ("acme".parse().unwrap(), id.parse().unwrap());
     let contacts = [contact("ada"), contact("bob")];
-    run_row::awaiting_reply_of(&plans, &contacts).await.unwrap();
+    run_row::awaiting_reply_of(&plans, &contacts, 9)
+        .await
+        .unwrap();
     run_row::awaiting_reply(&plans, None, 9).await.unwrap();
     assert_eq!(plans.whole_tables(), Vec::<String>::new());
 }

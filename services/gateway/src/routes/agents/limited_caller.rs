@@ -12,14 +12,14 @@ use crate::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 use crate::problem::ApiError;
 
 /// The limit that a route has.
-pub(super) trait Limited: Send + Sync {
+pub(super) trait CallLimit: Send + Sync {
     fn limit(app: &App) -> &ConcurrencyLimit;
 }
 
 /// Agents that are compiled.
 pub(super) struct Plans;
 
-impl Limited for Plans {
+impl CallLimit for Plans {
     fn limit(app: &App) -> &ConcurrencyLimit {
         &app.plans
     }
@@ -28,7 +28,7 @@ impl Limited for Plans {
 /// Agents that are rehearsed.
 pub(super) struct Rehearsals;
 
-impl Limited for Rehearsals {
+impl CallLimit for Rehearsals {
     fn limit(app: &App) -> &ConcurrencyLimit {
         &app.rehearsals
     }
@@ -36,17 +36,17 @@ impl Limited for Rehearsals {
 
 /// A caller who may have one more agent compiled or rehearsed. The permit is taken before the body is read, because
 /// bodies that wait would fill the memory.
-pub(super) struct Planning<D, L = Plans> {
+pub(super) struct LimitedCaller<D, L = Plans> {
     pub(super) caller: May<D>,
     _permit: ConcurrencyPermit,
     _limit: PhantomData<L>,
 }
 
-impl<D: Demand, L: Limited> CallerKind for Planning<D, L> {
+impl<D: Demand, L: CallLimit> CallerKind for LimitedCaller<D, L> {
     type Caller = Self;
 }
 
-impl<D: Demand, L: Limited> FromRequestParts<App> for Planning<D, L> {
+impl<D: Demand, L: CallLimit> FromRequestParts<App> for LimitedCaller<D, L> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use holdpoint_contracts::rehearsal::{REPLY_SECONDS_MAX, RehearsalReport, RehearseAgent};
 
-use super::planning::{Planning, Rehearsals};
+use super::limited_caller::{LimitedCaller, Rehearsals};
 use crate::auth::may::Look;
 use crate::body::Body;
 use crate::call::Call;
@@ -15,7 +15,7 @@ use crate::problem::JsonResult;
 const REPLY_WITHIN: Duration = Duration::from_secs(REPLY_SECONDS_MAX);
 
 pub(super) async fn rehearse(
-    call: Call<Planning<Look, Rehearsals>, NoId, Body>,
+    call: Call<LimitedCaller<Look, Rehearsals>, NoId, Body>,
 ) -> JsonResult<RehearsalReport> {
     let query: RehearseAgent = call.body.json(false)?;
     let caller = &call.caller.caller;

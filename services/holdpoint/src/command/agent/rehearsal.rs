@@ -23,24 +23,29 @@ use crate::parsers::read_text;
 pub(super) async fn rehearse(session: &Session, args: RehearseArgs) -> anyhow::Result<ExitKind> {
     let contacts = read_contacts(&args.contacts)?;
     let script = args.script.as_deref().map(read_text).transpose()?;
-    let mut setting = Setting {
+    let mut shared = SharedInput {
         contacts: &contacts,
         script,
         start_at: args.start,
     };
-    let report = rehearse_all(session, &read_text(&args.file)?, &setting).await?;
+    let report = rehearse_all(session, &read_text(&args.file)?, &shared).await?;
     let Some(other) = &args.compare else {
-        return print(session, &report, &report::text(&report));
+        output::line(&if session.json {
+            serde_json::to_string(&report)?
+        } else {
+            report::text(&report)
+        })?;
+        return Ok(ExitKind::Ok);
     };
     // Runs of both versions start at the same instant.
-    setting.start_at = Some(report.rehearsal.started_at);
-    let other = rehearse_all(session, &read_text(other)?, &setting).await?;
+    shared.start_at = Some(report.rehearsal.started_at);
+    let other = rehearse_all(session, &read_text(other)?, &shared).await?;
     let changes = report::changes(&other.rehearsal, &report.rehearsal);
-    if session.json {
-        output::line(&serde_json::to_string(&changes)?)?;
+    output::line(&if session.json {
+        serde_json::to_string(&changes)?
     } else {
-        output::line(&report::changes_text(&changes))?;
-    }
+        report::changes_text(&changes)
+    })?;
     Ok(ExitKind::Ok)
 }
 
@@ -55,7 +60,7 @@ const TRIES_MAX: u32 = 60;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What both versions of a comparison share.
-struct Setting<'c> {
+struct SharedInput<'c> {
     contacts: &'c [RehearsalContact],
     script: Option<String>,
     /// None: the service chooses.
@@ -66,9 +71,9 @@ struct Setting<'c> {
 async fn rehearse_all(
     session: &Session,
     text: &str,
-    setting: &Setting<'_>,
+    shared: &SharedInput<'_>,
 ) -> anyhow::Result<RehearsalReport> {
-    let mut left = setting.contacts;
+    let mut left = shared.contacts;
     let mut all: Option<Rehearsal> = None;
     while !left.is_empty() {
         let page = next_page(left);
@@ -76,19 +81,18 @@ async fn rehearse_all(
             text: Some(text.to_owned()),
             agent: None,
             contacts: page.to_vec(),
-            script: setting.script.clone(),
-            start_at: all.as_ref().map(|all| all.started_at).or(setting.start_at),
+            script: shared.script.clone(),
+            start_at: all.as_ref().map(|all| all.started_at).or(shared.start_at),
         };
         let rehearsal = send(session, &request).await?;
-        let Some((first, _)) = left.split_first().filter(|_| rehearsal.runs.is_empty()) else {
-            left = left.get(rehearsal.runs.len()..).unwrap_or_default();
-            match &mut all {
-                Some(all) => all.runs.extend(rehearsal.runs),
-                None => all = Some(rehearsal),
-            }
-            continue;
-        };
-        bail!("the rehearsal of the contact {} takes too long", first.id);
+        if let (Some(first), []) = (left.first(), &rehearsal.runs[..]) {
+            bail!("the rehearsal of the contact {} takes too long", first.id);
+        }
+        left = left.get(rehearsal.runs.len()..).unwrap_or_default();
+        match &mut all {
+            Some(all) => all.runs.extend(rehearsal.runs),
+            None => all = Some(rehearsal),
+        }
     }
     let mut all = all.ok_or_else(|| Usage("the file has no contacts".to_owned()))?;
     all.contacts_left = 0;
@@ -135,17 +139,8 @@ fn read_contacts(file: &Path) -> anyhow::Result<Vec<RehearsalContact>> {
     }
     let contacts = rows.into_iter().map(|row| {
         let mut fields = row.contact.as_object().cloned().unwrap_or_default();
-        fields.remove("id");
+        fields.shift_remove("id");
         RehearsalContact { id: row.id, fields }
     });
     Ok(contacts.collect())
-}
-
-fn print(session: &Session, report: &RehearsalReport, text: &str) -> anyhow::Result<ExitKind> {
-    if session.json {
-        output::line(&serde_json::to_string(report)?)?;
-    } else {
-        output::line(text)?;
-    }
-    Ok(ExitKind::Ok)
 }

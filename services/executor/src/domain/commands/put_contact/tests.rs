@@ -4,12 +4,11 @@
     reason = "a test names what it looks for, and fails on anything else"
 )]
 
-use holdpoint_contracts::contact::{Activity, ActivityKind, TagChange};
+use holdpoint_contracts::contact::{Activity, ActivityKind, TAG_CHARS_MAX, TAGS_MAX, TagChange};
 use serde_json::json;
 
 use super::*;
 use crate::domain::decision::{Decision, Outcome, Undecided};
-use crate::domain::model::contact::{TAG_CHARS_MAX, TAGS_MAX};
 
 fn fields(value: Value) -> Map<String, Value> {
     match value {

@@ -1,6 +1,6 @@
 //! #18: a real run over the same answers takes the same steps as its rehearsal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::TimeDelta;
 use holdpoint_contracts::executor::ChildRunState;
@@ -18,7 +18,7 @@ use crate::domain::RunInput;
 use crate::domain::plan::Plan;
 use crate::domain::rehearsal::rehearse_as;
 use crate::domain::rehearsal::script::Script;
-use crate::domain::rehearsal::stage::Stage;
+use crate::domain::rehearsal::setup::RehearsalSetup;
 
 /// What people and tools do in one case.
 #[derive(Debug, Clone, Copy)]
@@ -51,19 +51,24 @@ impl Manners {
     }
 }
 
-/// A call with its instant, and the status at the end.
-type Course = (Vec<(i64, String, String, Value)>, RunStatus, Option<String>);
+/// The calls with their instants, the number of requests to people, and the status at the end.
+type Course = (
+    Vec<(i64, String, String, Value)>,
+    usize,
+    RunStatus,
+    Option<String>,
+);
 
 fn rehearsed(plan: &Plan, manners: Manners) -> RehearsedRun {
     let script = Script::parse(&manners.script().to_string(), plan).unwrap();
     let start_at = World::of_plan(plan.clone()).now;
-    let stage = Stage::new(&acme(), plan.clone(), Vec::new(), script, start_at).unwrap();
+    let setup = RehearsalSetup::new(&acme(), plan.clone(), Vec::new(), script, start_at).unwrap();
     let fields = json!({ "email": "ada@x.example", "replied": false });
     let contact = RehearsalContact {
         id: "ada".parse().unwrap(),
         fields: fields.as_object().unwrap().clone(),
     };
-    let rehearse = || rehearse_as(run_id(), &stage, &contact, &|| true);
+    let rehearse = || rehearse_as(run_id(), &setup, &contact, &|| true);
     let run = rehearse().unwrap().unwrap();
     assert_eq!(rehearse().unwrap().unwrap(), run);
     run
@@ -85,7 +90,14 @@ fn course_of_rehearsal(run: &RehearsedRun, world: &World) -> Course {
             }
             Some(Outgoing::Request { .. } | Outgoing::ChildRun { .. }) | None => None,
         });
-    (calls.collect(), run.status, run.code.clone())
+    let requests = run.outgoing();
+    let requests = requests.filter(|it| matches!(it, Outgoing::Request { .. }));
+    (
+        calls.collect(),
+        requests.count(),
+        run.status,
+        run.code.clone(),
+    )
 }
 
 /// Drives a run through the world of the tests, which keeps effects by itself.
@@ -95,6 +107,8 @@ struct Drive {
     calls: BTreeMap<String, u32>,
     called: Vec<(i64, String, String, Value)>,
     seen: usize,
+    /// Every hold on people so far: a closed one leaves the world.
+    requests: BTreeSet<HoldId>,
 }
 
 impl Drive {
@@ -105,6 +119,7 @@ impl Drive {
             calls: BTreeMap::new(),
             called: Vec::new(),
             seen: 0,
+            requests: BTreeSet::new(),
         };
         let start = drive.world.now;
         drive.world.start();
@@ -119,9 +134,12 @@ impl Drive {
         let called = drive.called.into_iter();
         let called =
             called.map(|(at, step, tool, args)| (at - start.timestamp_millis(), step, tool, args));
+        drive.requests.extend(drive.world.holds.keys());
+        let requests = drive.requests.len();
         let view = drive.world.view();
         (
             called.collect(),
+            requests,
             view.status,
             view.failure.map(|it| it.code),
         )
@@ -129,6 +147,7 @@ impl Drive {
 
     /// Whether something happened.
     fn step(&mut self) -> bool {
+        self.requests.extend(self.world.holds.keys());
         if let Some(dispatch) = self.world.handed.get(self.seen).cloned() {
             self.seen += 1;
             self.call(&dispatch);

@@ -31,7 +31,7 @@ fn a_reply_ends_the_wait() {
         Some("ada")
     );
     world.pass(TimeDelta::days(2));
-    // The run looks itself: nobody has replied.
+    // The run reads its contact, which has not replied.
     assert!(matches!(
         world.give(RunInput::ContactReplied),
         Heard::Unchanged(_)
@@ -134,4 +134,18 @@ fn a_run_without_a_contact_waits_until_the_deadline() {
     ));
     world.fire_next();
     assert_eq!(world.handed.len(), 1);
+}
+
+/// One reply ends all waits for it.
+#[test]
+fn a_reply_ends_the_waits_of_steps_side_by_side() {
+    let mut world = World::started(
+        r"
+  - { id: one, wait_for: { signal: contact.reply } }
+  - { id: two, needs: [], wait_for: { signal: contact.reply, timeout: 30 days } }
+",
+    );
+    world.contact = Some(replied());
+    world.give(RunInput::ContactReplied);
+    assert_eq!(world.status(), RunStatus::Completed);
 }

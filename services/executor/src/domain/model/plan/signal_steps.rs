@@ -1,10 +1,8 @@
 //! The steps `wait_for` and `finish`, as the author wrote them.
 
+use holdpoint_contracts::contact::REPLY_SIGNAL;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-/// The signal that the service itself sends: the contact of the run has replied.
-pub const REPLY_SIGNAL: &str = "contact.reply";
 
 /// Waits for a signal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -152,14 +152,15 @@ pub(super) struct Changes {
 pub(super) fn changes(before: &Rehearsal, after: &Rehearsal) -> Changes {
     let runs = before.runs.iter().zip(&after.runs);
     let changes = runs.filter_map(|(old, new)| {
-        let (old, acts) = (acts(before.started_at, old), acts(after.started_at, new));
-        let longest = old.len().max(acts.len());
-        let place = (0..longest).find(|place| old.get(*place) != acts.get(*place))?;
-        let entry = |acts: &[String]| acts.get(place).cloned().unwrap_or_default();
+        let old = entries(before.started_at, old);
+        let new_entries = entries(after.started_at, new);
+        let longest = old.len().max(new_entries.len());
+        let place = (0..longest).find(|place| old.get(*place) != new_entries.get(*place))?;
+        let entry = |entries: &[String]| entries.get(place).cloned().unwrap_or_default();
         Some(Change {
             contact: new.contact.clone(),
             before: entry(&old),
-            after: entry(&acts),
+            after: entry(&new_entries),
         })
     });
     Changes {
@@ -169,7 +170,7 @@ pub(super) fn changes(before: &Rehearsal, after: &Rehearsal) -> Changes {
 }
 
 /// What a run does and when, and how it ends.
-fn acts(start: DateTime<Utc>, run: &RehearsedRun) -> Vec<String> {
+fn entries(start: DateTime<Utc>, run: &RehearsedRun) -> Vec<String> {
     let sent = run.timeline.iter().filter(|event| event.outgoing.is_some());
     let sent = sent.map(|event| format!("{} {}", after(start, event.at), what(event)));
     let code = run.code.iter().map(|code| format!(" ({code})"));
