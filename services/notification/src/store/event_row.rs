@@ -33,6 +33,8 @@ pub struct Model {
     pub prior_version: i64,
     pub kind: String,
     pub fanning: bool,
+    /// The request whose notification this event replaces.
+    pub notified_for: Option<String>,
     pub state: String,
     pub created_at: DateTimeUtc,
     pub updated_at: DateTimeUtc,
@@ -43,7 +45,12 @@ impl ActiveModelBehavior for ActiveModel {}
 impl StateRow for Entity {
     type State = NotificationEvent;
 
-    const CONSTANT: &'static [Column] = &[Column::NotificationRev, Column::Kind, Column::CreatedAt];
+    const CONSTANT: &'static [Column] = &[
+        Column::NotificationRev,
+        Column::Kind,
+        Column::NotifiedFor,
+        Column::CreatedAt,
+    ];
 
     fn state(row: &Model) -> &str {
         &row.state
@@ -69,6 +76,7 @@ impl StateRow for Entity {
             prior_version: Set(stored.prior_version),
             kind: Set(kind.to_owned()),
             fanning: Set(event.fan_out.is_pending()),
+            notified_for: Set(event.notified_for().map(|hold| hold.to_string())),
             state: Set(stored.state),
             created_at: Set(stored.now),
             updated_at: Set(stored.now),
@@ -132,8 +140,31 @@ pub(super) async fn lifecycles(
                 .or_default();
             lifecycle.record(kind, u64::try_from(rev).map_err(Entity::broken)?);
         }
+        for (covered, by) in notified_for(db, workspace, chunk).await? {
+            let lifecycle = found.entry(covered).or_default();
+            lifecycle.notified_by = lifecycle.notified_by.max(Some(by));
+        }
     }
     Ok(found)
+}
+
+/// Requests whose notification another request of the same fan-out replaces, and that request.
+async fn notified_for(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    holds: &[HoldId],
+) -> Result<Vec<(HoldId, HoldId)>, StoreError> {
+    let rows = Entity::find()
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.notified_for.is_in(holds.iter().map(HoldId::to_string)))
+        .select_only()
+        .columns([Column::NotifiedFor, Column::Hold])
+        .into_tuple::<(String, String)>()
+        .all(db)
+        .await?;
+    let read = |hold: String| hold.parse().map_err(Entity::broken);
+    let pair = |(covered, by)| Ok((read(covered)?, read(by)?));
+    rows.into_iter().map(pair).collect()
 }
 
 /// The versions of a request at which people were reminded of it.

@@ -128,6 +128,7 @@ async fn all(location: &Location) {
     run_ends::many_events_are_stored_in_one_commit(&db).await;
     run_ends::run_ends(&db).await;
     each_fact_has_its_turn(&db).await;
+    a_shared_notification_is_found(&db).await;
     due_deliveries::a_busy_target_fills_no_page(&db).await;
     backlogs_are_counted(&db).await;
     same_columns(&db, holdpoint_user_directory::table::row::user::Entity).await;
@@ -302,6 +303,36 @@ async fn each_fact_has_its_turn(db: &DatabaseConnection) {
     tx.commit().await.unwrap();
     let keys = FairQueue::new(false).next(db, 1).await.unwrap();
     assert_eq!(keys, [event(2).key()]);
+}
+
+/// Gate: a call of a fan-out that notified people for an earlier call is found by the request of that call.
+async fn a_shared_notification_is_found(db: &DatabaseConnection) {
+    let workspace: Workspace = "shared".parse().unwrap();
+    let first = fact(1, RequestEventKind::Opened, &["@role.ops"]);
+    let mut second = first.clone();
+    second.id = "hold_01920000000070008000000000000001-9".parse().unwrap();
+    let item = serde_json::json!({ "id": "pay-1", "tool": "pay", "args": {}, "digest": "8f43",
+        "parent": "pay", "notified_with": first.id });
+    second.request.items = vec![serde_json::from_value(item).unwrap()];
+    let subject = Subject::Request {
+        event: Box::new(second.clone()),
+        reopened: false,
+    };
+    let fan_out = FanOutProgress::Watchers { after: None };
+    let mut event = NotificationEvent::new(&workspace, subject, fan_out);
+    let tx = begin_write(db).await.unwrap();
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    assert_eq!(save_events(&tx, &[(&event, 0)], now).await, []);
+    // The end of its fan-out changes nothing.
+    (event.fan_out, event.version) = (FanOutProgress::Done, 2);
+    assert_eq!(save_events(&tx, &[(&event, 1)], now).await, []);
+    tx.commit().await.unwrap();
+    let holds = [first.id, second.id];
+    let found = event_row::lifecycles(db, &workspace, &holds).await.unwrap();
+    assert_eq!(found[&first.id].notified_by, Some(second.id));
+    assert_eq!(found[&first.id].opened, None);
+    assert_eq!(found[&second.id].notified_by, None);
+    assert!(found[&second.id].is_open());
 }
 
 /// Mend C-10: pending deliveries of webhooks are counted; one that is stored as dropped is not, and keeps its

@@ -4,9 +4,9 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::{EventRecorded, RequestEvent, RequestEventKind};
-use holdpoint_ids::Workspace;
+use holdpoint_ids::{HoldId, Workspace};
 
-use crate::domain::decision::{Decision, LookupFn, Outcome, both, decided, with_fact};
+use crate::domain::decision::{Decision, LookupFn, Outcome, Undecided, both, decided, with_fact};
 use crate::domain::effect::{Effect, NewDeliveries, Reply};
 use crate::domain::model::{
     DeliveryTarget, FanOutProgress, NotificationEvent, PlannedDelivery, Subject,
@@ -92,12 +92,29 @@ pub(crate) fn record_request_event(
     }
     let need = Need::RequestLifecycle(workspace.clone(), event.id);
     let lifecycle = (need, Fact::RequestLifecycle(lifecycle));
+    let replaced = match new.notified_for() {
+        Some(first) => Some(notified_by(workspace, first, event.id, lookup)?),
+        None => None,
+    };
     Ok(with_fact(
         new,
         effects,
         Reply::EventRecorded(EventRecorded::Stored),
-        std::iter::once(lifecycle).chain(calls.fact),
+        [lifecycle].into_iter().chain(replaced).chain(calls.fact),
     ))
+}
+
+/// What later decisions of the batch read of a request whose notification another one replaces.
+fn notified_by(
+    workspace: &Workspace,
+    first: HoldId,
+    by: HoldId,
+    lookup: LookupFn<'_>,
+) -> Result<(Need, Fact), Undecided> {
+    let mut lifecycle = request_lifecycle(workspace, first, lookup)?;
+    lifecycle.notified_by = Some(by);
+    let need = Need::RequestLifecycle(workspace.clone(), first);
+    Ok((need, Fact::RequestLifecycle(lifecycle)))
 }
 
 /// Stores an event of a request whose contact is erased, and erases all its notifications. It notifies no user.

@@ -209,6 +209,15 @@ impl NotificationEvent {
         }
     }
 
+    /// The request of another call of the same fan-out whose notification this new event replaces.
+    #[must_use]
+    pub fn notified_for(&self) -> Option<HoldId> {
+        let request = self.as_request()?;
+        let is_notified = request.kind == RequestEventKind::Opened && self.fan_out.is_pending();
+        let item = request.request.items.first().filter(|_| is_notified);
+        item?.notified_with
+    }
+
     #[must_use]
     pub fn as_run_end(&self) -> Option<&RunEnded> {
         if let Subject::RunEnd(end) = &self.subject {
@@ -330,6 +339,8 @@ pub struct RequestLifecycle {
     pub opened: Option<u64>,
     pub ended: Option<u64>,
     pub taken: Option<u64>,
+    /// The request of another call of the same fan-out whose notification covers this one. It came first.
+    pub notified_by: Option<HoldId>,
 }
 
 impl RequestLifecycle {
@@ -347,6 +358,11 @@ impl RequestLifecycle {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended > self.opened
+    }
+
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.opened.is_some() && !self.has_ended()
     }
 
     /// Whether an event of this version asks no action any more: the request has ended, or its run was

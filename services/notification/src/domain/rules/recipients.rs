@@ -58,6 +58,8 @@ fn askers(event: &RequestEvent) -> Vec<Recipient> {
 /// Whether the notification of another call of the same fan-out covers the opening of this one. People open one page,
 /// which lists the calls, and a list of a hundred calls must not notify them a hundred times. Reminders are not covered:
 /// those of the other call may go to other users.
+///
+/// Events may overtake each other. The first call of a fan-out that arrives notifies people, and covers the others.
 pub(crate) fn is_covered(
     workspace: &Workspace,
     event: &RequestEvent,
@@ -65,12 +67,19 @@ pub(crate) fn is_covered(
 ) -> Result<bool, Undecided> {
     let is_opening = event.kind == RequestEventKind::Opened;
     let item = event.request.items.first().filter(|_| is_opening);
-    let Some(other) = item.and_then(|item| item.notified_with) else {
+    let Some(item) = item.filter(|item| item.parent.is_some()) else {
         return Ok(false);
     };
-    // A standing approval may have decided the other one before anybody was notified of it.
-    let other = request_lifecycle(workspace, other, lookup)?;
-    Ok(other.opened.is_some() && !other.has_ended())
+    let first = item.notified_with.unwrap_or(event.id);
+    let of_first = request_lifecycle(workspace, first, lookup)?;
+    // A standing approval may have decided the first one before anybody was notified of it.
+    if first != event.id && of_first.is_open() {
+        return Ok(true);
+    }
+    match of_first.notified_by.filter(|by| *by != event.id) {
+        Some(by) => Ok(request_lifecycle(workspace, by, lookup)?.is_open()),
+        None => Ok(false),
+    }
 }
 
 /// What a person may watch to be notified of an event. Empty: watchers are not notified of it.

@@ -55,12 +55,14 @@ const OPEN: RequestLifecycle = RequestLifecycle {
     opened: Some(1),
     ended: None,
     taken: None,
+    notified_by: None,
 };
 
 const OVER: RequestLifecycle = RequestLifecycle {
     opened: Some(1),
     ended: Some(2),
     taken: None,
+    notified_by: None,
 };
 
 /// By mail alone, of something that is open.

@@ -62,6 +62,7 @@ fn how_it_ended_is_no_owners_news_and_leaves_nothing() {
             opened: Some(1),
             ended: Some(2),
             taken: None,
+            notified_by: None,
         })),
         Need::Members { .. }
         | Need::Person(..)
@@ -148,6 +149,7 @@ fn the_calls_of_a_fan_out_share_a_notification() {
         opened,
         ended,
         taken: None,
+        notified_by: None,
     };
     for (kind, of_other, is_notified) in [
         (Opened, lifecycle(Some(1), None), false),
@@ -193,6 +195,54 @@ fn the_calls_of_a_fan_out_share_a_notification() {
             is_notified,
             "{kind:?} {of_other:?}"
         );
+    }
+}
+
+/// Gate: events overtake each other in any order, and the calls of a fan-out notify people once.
+#[test]
+fn the_first_event_of_a_fan_out_notifies_for_all() {
+    let world = world(&[("olga", &["owner"])]);
+    let ids: Vec<HoldId> = (1..=3)
+        .map(|number| format!("hold_01920000000070008000000000000001-{number}"))
+        .map(|id| id.parse().unwrap())
+        .collect();
+    for order in [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ] {
+        let mut stored: Vec<(Need, Fact)> = Vec::new();
+        let mut notified = 0;
+        for number in order {
+            let mut event = fact(1, RequestEventKind::Opened, &["@role.owner"]);
+            let mut item = json!({ "id": "pay-1", "tool": "pay", "args": {}, "digest": "8f43", "parent": "pay" });
+            if number > 0 {
+                item["notified_with"] = json!(ids[0]);
+            }
+            event.id = ids[number];
+            event.request.kind = HoldKind::Approval;
+            event.request.items = vec![serde_json::from_value(item).unwrap()];
+            let input = Input::RecordRequestEvent {
+                workspace: acme(),
+                event: Box::new(event),
+            };
+            let lookup = |need: &Need| {
+                let newest = stored.iter().rev().find(|(of, _)| of == need);
+                newest.map_or_else(|| found(&world, need), |(_, fact)| Lookup::Found(fact.clone()))
+            };
+            let Ok(Outcome::Decided(change)) = asked(None, &input, &lookup) else {
+                panic!("not stored");
+            };
+            let Aggregate::Event(event) = &change.state else {
+                panic!("no event");
+            };
+            notified += usize::from(event.fan_out.is_pending());
+            stored.extend(change.facts.iter().cloned());
+        }
+        assert_eq!(notified, 1, "{order:?}");
     }
 }
 
@@ -275,6 +325,7 @@ fn a_late_event_of_an_erased_request_is_stored_empty() {
                 opened: None,
                 ended: Some(2),
                 taken: None,
+                notified_by: None,
             })),
             Need::IsErased(..) => Lookup::Found(Fact::IsErased(is_erased)),
             Need::Members { .. }
