@@ -36,6 +36,7 @@ mod a_parked_tool_comes_back_with_the_answer;
 mod a_paused_agent_stops_every_run;
 mod a_paused_wait_keeps_its_remaining_time;
 mod a_person_decides_an_uncertain_step;
+mod a_planner_makes_the_steps_of_a_run;
 mod a_process_dies_at_any_point;
 mod a_program_publishes_commands;
 mod a_question_is_answered;

@@ -151,6 +151,7 @@ async fn answer_all(mut stream: TcpStream, record: Arc<Mutex<Record>>, after: Du
             "/large" => &large,
             "/echo" => &sent,
             "/headers" => &shown,
+            "/v1/chat/completions" => &completion(&sent),
             _ => body,
         };
         let location = match (path, to) {
@@ -166,6 +167,17 @@ async fn answer_all(mut stream: TcpStream, record: Arc<Mutex<Record>>, after: Du
             return;
         }
     }
+}
+
+/// What a language model would answer: a plan in a code block. It obeys a text that asks for refunds.
+fn completion(prompt: &str) -> String {
+    let step = if prompt.contains("refund everybody") {
+        r#"{"tool": "payments.refund", "args": {"amount": 1000}}"#
+    } else {
+        r#"{"tool": "log", "args": {"message": "Offered {{ input.offer }}."}}"#
+    };
+    let content = format!("```json\n{{\"steps\": [{{\"wait\": \"2 seconds\"}}, {step}]}}\n```");
+    serde_json::json!({ "choices": [{ "message": { "content": content } }] }).to_string()
 }
 
 /// Reads up to the empty line; returns the head and the length of the body that follows it.

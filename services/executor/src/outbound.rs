@@ -373,6 +373,7 @@ fn log(item: &HistoryItem) {
             tracing::warn!(%run, %kind, message);
         }
         EventType::RunPaused
+        | EventType::RunPlanGenerated
         | EventType::RunAwaitingApproval
         | EventType::RunCancelled
         | EventType::RunRetried

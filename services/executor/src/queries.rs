@@ -253,6 +253,19 @@ impl ExecutorQueries {
         Ok(found.ok_or_else(|| Refusal::PlanMissing(agent.clone(), version))?)
     }
 
+    /// The plan of a run, which its planner may have made.
+    async fn plan_of_run(&self, run: &Run) -> Result<Plan, QueryError> {
+        if run.has_own_plan {
+            let found = store::own_plans(&self.db, &[run.id]).await?;
+            let plan = found.into_iter().find_map(|(_, fact)| match fact {
+                Fact::Plan(plan) => Some(plan.plan.clone()),
+                _ => None,
+            });
+            return plan.ok_or_else(|| Refusal::RunNotFound(run.id).into());
+        }
+        self.plan_of(&run.workspace, &run.agent, run.plan).await
+    }
+
     async fn agents(
         &self,
         workspace: &Workspace,
@@ -311,7 +324,7 @@ impl ExecutorQueries {
         let run = self.find_run(workspace, query.run).await?;
         let overlay = Overlay::read(&self.db, workspace, &[&run.agent]).await?;
         let run = overlay.show(run);
-        let plan = self.plan_of(workspace, &run.agent, run.plan).await?;
+        let plan = self.plan_of_run(&run).await?;
         let mut stored = self.stored_steps(&run).await?;
         if !query.raw_errors {
             let rows = stored.rows.iter_mut();

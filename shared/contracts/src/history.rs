@@ -18,6 +18,9 @@ pub enum EventType {
     /// The run was accepted.
     #[strum(serialize = "run.started")]
     RunStarted,
+    /// Its planner made a plan; `data.steps` has it in words.
+    #[strum(serialize = "run.plan_generated")]
+    RunPlanGenerated,
     /// A hold was opened and keeps the run.
     #[strum(serialize = "run.waiting")]
     RunWaiting,

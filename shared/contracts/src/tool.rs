@@ -23,6 +23,9 @@ pub const BUILT_IN: [&str; 9] = [
     "create_task",
 ];
 
+/// Starts the plan that the planner of an agent made. The executor does it itself, and only for a planner.
+pub const START_PLAN: &str = "start_plan";
+
 /// Built-in tools whose second call does no harm, whatever the author of the step says.
 const HARMLESS: [&str; 5] = ["log", "set", "add_tag", "remove_tag", "search_contacts"];
 
@@ -32,7 +35,7 @@ const READ_ONLY: [&str; 2] = ["set", "search_contacts"];
 /// Whether a name means a tool of Holdpoint itself.
 #[must_use]
 pub fn is_built_in(name: &str) -> bool {
-    BUILT_IN.contains(&name)
+    name == START_PLAN || BUILT_IN.contains(&name)
 }
 
 /// Whether a second call of a tool of Holdpoint itself does no harm, whatever its arguments are.

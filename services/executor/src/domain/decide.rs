@@ -84,6 +84,7 @@ impl Decider for ExecutorDomain {
         match need {
             Need::State(key) => Some(key.clone()),
             Need::Plan(..)
+            | Need::RunPlan(_)
             | Need::Value(..)
             | Need::Request(..)
             | Need::FailedAttempts(..)
@@ -114,7 +115,7 @@ impl Decider for ExecutorDomain {
     }
 
     fn is_constant(need: &Need) -> bool {
-        matches!(need, Need::Plan(..))
+        matches!(need, Need::Plan(..) | Need::RunPlan(_))
     }
 
     fn version(state: &Aggregate) -> u64 {

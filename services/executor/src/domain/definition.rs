@@ -20,6 +20,7 @@ mod limits;
 mod lines;
 mod mails;
 pub(in crate::domain) mod people;
+mod planner;
 pub(crate) mod read;
 mod run_steps;
 pub(in crate::domain) mod signal_steps;
@@ -68,6 +69,7 @@ impl Plan {
             errors: Vec::new(),
             has_more: false,
             placeholders: 0,
+            own_steps: 0,
             time_zone: UTC.to_owned(),
             mails: Mails::default(),
         };
@@ -97,7 +99,18 @@ impl AgentChecker<'_> {
         // Before the steps: its time zone is the default of their waits.
         let working_days = self.calendar(fields.get("calendar"));
         self.mails = self.read_templates(fields.get("templates"));
-        let written = self.written_steps(fields)?;
+        let planner = fields.get("planner").filter(|planner| !planner.is_null());
+        let (written, planner) = match planner {
+            Some(planner) => {
+                let (written, planner) = self.planner_steps(fields, planner)?;
+                (written, Some(Box::new(planner)))
+            }
+            None => {
+                let written = self.written_steps(fields)?;
+                self.refuse_start_plan(&written.steps);
+                (written, None)
+            }
+        };
         let steps = written.steps.iter().enumerate();
         let drafts: Vec<Draft> = steps.map(|(at, step)| self.draft(at, step)).collect();
         self.refuse_own_runs(agent.as_deref(), &drafts);
@@ -110,6 +123,7 @@ impl AgentChecker<'_> {
             inputs,
             limits,
             working_days,
+            planner,
             words: written.words,
             steps,
         })

@@ -93,6 +93,8 @@ pub enum Need {
     State(Key),
     /// One version of an agent; never changes.
     Plan(Workspace, AgentName, u32),
+    /// The plan that the planner of a run made ([`OWN_PLAN`]); never changes.
+    RunPlan(RunId),
     /// The input of a run ([`INPUT`]), or the result of one of its steps.
     Value(RunId, String),
     /// The resolved arguments of a step's newest dispatch.
@@ -123,6 +125,9 @@ pub enum Need {
 
 /// Name of the value with the input of a run. No step can have this name.
 pub const INPUT: &str = "$input";
+
+/// Name of the value with the plan that the planner of a run made. No step can have this name.
+pub const OWN_PLAN: &str = "$plan";
 
 #[derive(Debug, Clone)]
 pub enum Fact {
@@ -164,6 +169,18 @@ pub struct Places {
     pub queue: Vec<RunId>,
     /// Whether others wait behind them.
     pub has_more: bool,
+}
+
+impl Run {
+    /// What loads its plan.
+    #[must_use]
+    pub fn plan_need(&self) -> Need {
+        if self.has_own_plan {
+            Need::RunPlan(self.id)
+        } else {
+            Need::Plan(self.workspace.clone(), self.agent.clone(), self.plan)
+        }
+    }
 }
 
 /// Who works on what in a run.

@@ -85,6 +85,8 @@ pub enum Refusal {
         version: u32,
         kept: u32,
     },
+    #[error("{0} has begun a plan that its planner made, so it keeps that plan")]
+    HasOwnPlan(RunId),
     /// The input of the run does not satisfy `inputs` of the new version, with the reason.
     #[error("the run keeps version {kept}: {reason}")]
     InputsDiffer { reason: String, kept: u32 },
@@ -262,7 +264,9 @@ impl Refusal {
             Self::RunNotSuspended(_) => (409, "run_not_suspended"),
             Self::NotOneStep(..) => (409, "not_one_step"),
             Self::RunNotFailed(..) => (409, "run_not_failed"),
-            Self::PlanDiffers { .. } | Self::InputsDiffer { .. } => (409, "plan_differs"),
+            Self::PlanDiffers { .. } | Self::InputsDiffer { .. } | Self::HasOwnPlan(_) => {
+                (409, "plan_differs")
+            }
             Self::RetryTooLate(..) => (409, "step_not_reached"),
             Self::ScopeBusy => (409, "scope_busy"),
             Self::TooManyOperations => (409, "too_many_operations"),

@@ -38,6 +38,7 @@ pub(crate) mod result_schema;
 pub(crate) mod retried_steps;
 pub(crate) mod revisions;
 pub(crate) mod run_places;
+pub(crate) mod run_plan;
 pub(crate) mod run_steps;
 pub(crate) mod run_watchers;
 pub(crate) mod scope_sync;

@@ -102,6 +102,8 @@ pub(crate) struct RunTransition<'a> {
     pub(crate) snapshot: Option<Box<SnapshotView>>,
     /// How the waits of a resumed run continue. Its child runs do the same.
     pub(crate) resume_mode: ResumeMode,
+    /// The plan of the run, if this decision starts it.
+    pub(crate) own_plan: Option<Arc<PlanFact>>,
 }
 
 impl<'a> RunTransition<'a> {
@@ -121,6 +123,7 @@ impl<'a> RunTransition<'a> {
             values: Vec::new(),
             snapshot: None,
             resume_mode: ResumeMode::default(),
+            own_plan: None,
         }
     }
 
@@ -175,7 +178,10 @@ impl<'a> RunTransition<'a> {
 
     pub(crate) fn plan(&self) -> Result<Arc<PlanFact>, Undecided> {
         let run = &self.run;
-        let need = Need::Plan(run.workspace.clone(), run.agent.clone(), run.plan);
+        let need = run.plan_need();
+        if let (Need::RunPlan(_), Some(plan)) = (&need, &self.own_plan) {
+            return Ok(Arc::clone(plan));
+        }
         match self.lookup(&need) {
             Lookup::Found(Fact::Plan(plan)) => Ok(plan),
             Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),

@@ -86,6 +86,8 @@ impl ExecutorQueries {
         plan: &Plan,
     ) -> Result<Vec<Arc<Tool>>, QueryError> {
         let names = plan.steps.iter().filter_map(|step| step.action.tool());
+        let of_planner = plan.planner.iter().flat_map(|planner| &planner.tools);
+        let names = names.chain(of_planner.map(String::as_str));
         let names = names.filter_map(|name| name.parse().ok());
         let entries = self.tool_entries(workspace, names).await?;
         let tools = entries.into_values();

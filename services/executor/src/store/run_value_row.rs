@@ -10,7 +10,8 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::OnConflict;
 use serde_json::Value;
 
-use crate::domain::need::INPUT;
+use crate::domain::need::{INPUT, OWN_PLAN, PlanFact};
+use crate::domain::plan::Plan;
 use crate::domain::{Fact, Need};
 
 #[sea_orm::model]
@@ -39,6 +40,21 @@ pub(crate) async fn find(
         let value: Value = serde_json::from_str(&row.value).map_err(Entity::broken)?;
         let need = Need::Value(RunId::from_uuid(row.run_id), row.name);
         Ok((need, Fact::Value(Arc::new(value))))
+    });
+    found.collect()
+}
+
+/// The plans that the planners of runs made.
+pub(crate) async fn find_plans(
+    db: &impl ConnectionTrait,
+    runs: &[RunId],
+) -> Result<Vec<(Need, Fact)>, StoreError> {
+    let wanted: Vec<_> = runs.iter().map(|run| (*run, OWN_PLAN)).collect();
+    let rows = find_pairs::<Entity>(db, Column::RunId, Column::Name, &wanted, place_of).await?;
+    let found = rows.into_iter().map(|row| {
+        let plan: Plan = serde_json::from_str(&row.value).map_err(Entity::broken)?;
+        let need = Need::RunPlan(RunId::from_uuid(row.run_id));
+        Ok((need, Fact::Plan(Arc::new(PlanFact::new(plan)))))
     });
     found.collect()
 }

@@ -159,7 +159,8 @@ pub(super) const fn event_class(kind: EventType) -> &'static str {
         | EventType::StepSkipped
         | EventType::StepLateResult
         | EventType::HandoffWithdrawn => "plain",
-        EventType::RunWaiting
+        EventType::RunPlanGenerated
+        | EventType::RunWaiting
         | EventType::RunPaused
         | EventType::RunSuspended
         | EventType::RunMigrated

@@ -156,7 +156,11 @@ async fn notified_for(
 ) -> Result<Vec<(HoldId, HoldId)>, StoreError> {
     let rows = Entity::find()
         .filter(COLUMN.workspace.eq(workspace.as_str()))
-        .filter(COLUMN.notified_for.is_in(holds.iter().map(HoldId::to_string)))
+        .filter(
+            COLUMN
+                .notified_for
+                .is_in(holds.iter().map(HoldId::to_string)),
+        )
         .select_only()
         .columns([Column::NotifiedFor, Column::Hold])
         .into_tuple::<(String, String)>()

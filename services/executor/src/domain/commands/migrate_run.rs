@@ -23,6 +23,9 @@ pub(crate) fn migrate_run<'a>(
     version: Option<u32>,
 ) -> RunDecision<'a> {
     refuse_ended_run(&transition)?;
+    if transition.run.has_own_plan {
+        return Err(Refusal::HasOwnPlan(transition.run.id).into());
+    }
     let newest = load_agent(&transition)?.newest;
     let kept = transition.run.plan;
     let version = version.unwrap_or(newest);

@@ -82,11 +82,7 @@ fn load_needs(transition: &RunTransition<'_>) -> Result<(Scopes, Value), Undecid
     let run = &transition.run;
     let mut needs = Scopes::needs(&run.workspace, &run.agent).to_vec();
     needs.push(Need::Value(run.id, INPUT.to_owned()));
-    needs.push(Need::Plan(
-        run.workspace.clone(),
-        run.agent.clone(),
-        run.plan,
-    ));
+    needs.push(run.plan_need());
     needs.retain(|need| matches!(transition.lookup(need), Lookup::NotLoaded));
     if !needs.is_empty() {
         return Err(Undecided::NeedsMore(needs));

@@ -19,6 +19,7 @@ use crate::domain::rules::budgets::add_cost;
 use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
 use crate::domain::rules::result_schema::check_result;
+use crate::domain::rules::run_plan::{INVALID_PLAN, keep_plan_errors, record_plan};
 use crate::domain::rules::step_retries::{FailedCall, end_attempt};
 use crate::domain::rules::tool_questions::park_tool;
 use crate::domain::transition::{RowData, RunDecision, RunOutcome, RunTransition, ToolError};
@@ -143,6 +144,7 @@ fn apply_result(
         result.description.clone(),
         json!({ "duration_ms": result.duration_ms, "node": report.node }),
     );
+    record_plan(transition, index, report)?;
     start_next_steps(transition)
 }
 
@@ -155,6 +157,9 @@ fn apply_failure(
     let code = report.error_code.as_deref().unwrap_or("failed");
     let said = result.error.as_deref().unwrap_or(&result.description);
     let mut response = sanitised_result(result);
+    if code == INVALID_PLAN {
+        keep_plan_errors(transition, index, said);
+    }
     let shown = response.description.clone();
     response.error.get_or_insert(shown);
     let error = ToolError {

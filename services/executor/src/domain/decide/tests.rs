@@ -19,6 +19,7 @@ mod on_error;
 mod operations;
 mod pausing;
 mod people;
+mod planner;
 mod rehearsals;
 mod replies;
 mod require_active_user;

@@ -36,6 +36,8 @@ pub(super) struct AgentChecker<'t> {
     pub(super) has_more: bool,
     /// Placeholders of the steps so far.
     pub(super) placeholders: usize,
+    /// Steps of the agent before those that its planner made.
+    pub(super) own_steps: usize,
     /// The time zone of waits that name none.
     pub(super) time_zone: String,
     pub(super) mails: Mails,

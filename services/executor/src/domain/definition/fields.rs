@@ -8,7 +8,7 @@ use super::diagnostics::shown;
 use crate::domain::expression::diagnostic;
 use crate::domain::nearest_names::nearest;
 
-const AGENT: [&str; 10] = [
+const AGENT: [&str; 11] = [
     "agent",
     "description",
     "on_pause",
@@ -19,8 +19,8 @@ const AGENT: [&str; 10] = [
     "templates",
     "instructions",
     "steps",
+    "planner",
 ];
-const AGENT_LATER: [&str; 1] = ["planner"];
 const STEP: [&str; 18] = [
     "id",
     "tool",
@@ -47,7 +47,7 @@ const KINDS_LATER: [&str; 1] = ["delegate"];
 
 /// What is wrong with a field name of the agent, if anything is.
 pub(super) fn agent_field(name: &str) -> Option<FieldError> {
-    field(name, "An agent", &AGENT, &AGENT_LATER)
+    field(name, "An agent", &AGENT, &[])
 }
 
 /// What is wrong with a field name of a step, if anything is.

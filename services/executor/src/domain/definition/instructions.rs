@@ -165,7 +165,7 @@ fn unknown_path<'v>(value: &'v Value, ids: &BTreeMap<String, usize>) -> Option<&
 }
 
 /// A step as an instruction; empty: the grammar has no words for it.
-fn words_of(at: usize, step: &Value) -> String {
+pub(super) fn words_of(at: usize, step: &Value) -> String {
     let Value::Object(step) = step else {
         return String::new();
     };

@@ -48,8 +48,10 @@ pub(super) fn default_id(at: usize) -> String {
 impl AgentChecker<'_> {
     /// Reads the step at a position, from 0.
     pub(super) fn draft(&mut self, at: usize, step: &Value) -> Draft {
+        // The ids of a plan count from its own first step.
+        let number = at.saturating_sub(self.own_steps);
         let Value::Object(step) = step else {
-            let id = default_id(at);
+            let id = default_id(number);
             let said = "A step is an object, such as `tool: send_email` with `args`.";
             self.report(Place::Step(at, &id, None), diagnostic(&shown(step), said));
             return Draft {
@@ -57,7 +59,7 @@ impl AgentChecker<'_> {
                 ..Draft::default()
             };
         };
-        let id = self.id(at, step.get("id"));
+        let id = self.id(at, number, step.get("id"));
         for name in step.keys() {
             if self.is_full() {
                 break;
@@ -86,11 +88,11 @@ impl AgentChecker<'_> {
         }
     }
 
-    fn id(&mut self, at: usize, value: Option<&Value>) -> String {
-        let default = default_id(at);
+    fn id(&mut self, at: usize, number: usize, value: Option<&Value>) -> String {
+        let default = default_id(number);
         let Some(value) = value else { return default };
         let message = match value {
-            Value::String(id) => match id_error(id, at) {
+            Value::String(id) => match id_error(id, number) {
                 None => return id.clone(),
                 Some(message) => message,
             },

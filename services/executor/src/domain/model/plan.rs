@@ -9,6 +9,7 @@ pub mod inputs;
 pub mod limits;
 pub mod on_error;
 pub mod person_steps;
+pub mod planner;
 pub mod retry;
 pub mod run_steps;
 pub mod signal_steps;
@@ -18,6 +19,7 @@ pub use for_each::ForEach;
 pub use inputs::Inputs;
 pub use limits::Limits;
 pub use on_error::OnError;
+pub use planner::Planner;
 pub use retry::Retry;
 
 use std::borrow::Cow;
@@ -55,6 +57,9 @@ pub struct Plan {
     /// The days that count in waits of business days.
     #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
     pub working_days: WorkingDays,
+    /// A tool makes the steps of each run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planner: Option<Box<Planner>>,
     /// Each step in plain words, for people; empty where the grammar has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub words: Vec<String>,

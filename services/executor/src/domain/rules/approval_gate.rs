@@ -8,7 +8,7 @@ use holdpoint_contracts::hold::{ApprovalItem, HoldSpec, OnTimeout};
 use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{ApprovalState, HoldKind};
 use holdpoint_contracts::size::json_bytes;
-use holdpoint_contracts::tool::Risk;
+use holdpoint_contracts::tool::{Risk, START_PLAN};
 use holdpoint_contracts::value_limits::{EXACT_INTEGER_MAX, has_inexact_integer};
 use holdpoint_holds::limits::APPROVED_ARGS_BYTES_MAX;
 use holdpoint_ids::{HoldId, ToolName};
@@ -26,6 +26,7 @@ use crate::domain::need::{Fact, Need};
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::open_hold::{next_hold_id, open_hold, steps_left};
 use crate::domain::rules::revisions::revised_step;
+use crate::domain::rules::run_plan::plan_context;
 use crate::domain::step_response::{question_data, success};
 use crate::domain::transition::{RowData, RunTransition};
 
@@ -236,6 +237,7 @@ fn ask_approval(
     let earlier = earlier.map(|approval| approval.hold);
     let agent = &transition.run.agent;
     let (step, tool) = (item.id.clone(), item.tool.clone());
+    let (title, wish) = asked_texts(&item);
     let again = void.as_deref().map(|why| format!(" {why}"));
     let again = again.unwrap_or_default();
     let list = item.parent.as_ref();
@@ -244,7 +246,7 @@ fn ask_approval(
     let spec = HoldSpec {
         step: Some(step.clone()),
         agent: Some(agent.clone()),
-        title: Some(format!("Approve {tool}")),
+        title: Some(format!("Approve {title}")),
         to: rule.from.clone(),
         on_timeout: OnTimeout::Escalate,
         requester: Some(transition.run.started_by.0.clone()),
@@ -252,17 +254,18 @@ fn ask_approval(
         policies: rule.policies.clone(),
         time_by_policy: rule.time_by_policy,
         steps_left: Some(steps_left(transition, index)),
+        context: plan_context(transition, &item),
         items: vec![item.clone()],
         revises: source_of(transition, index),
         asks_again: earlier,
         ..HoldSpec::asking(
             HoldKind::Approval,
-            format!("Agent {agent} wants to call {tool} ({step}).{again}{list}"),
+            format!("Agent {agent} wants to {wish} ({step}).{again}{list}"),
         )
     };
     let on = open_hold(transition, id, &spec, Some(rule.decide_within_ms));
     let to = whom(&rule.from);
-    let description = format!("{step} needs the approval of {to} to call {tool}.{again}");
+    let description = format!("{step} needs the approval of {to} to {wish}.{again}");
     let data = json!({
         "request": id, "deadline": on.deadline().map(instant::write), "to": rule.from, "items": [item],
     });
@@ -288,6 +291,20 @@ fn ask_approval(
         description,
         data,
     );
+}
+
+/// The title of a request, and what the call does.
+fn asked_texts(item: &ApprovalItem) -> (String, String) {
+    let tool = &item.tool;
+    if tool.as_str() != START_PLAN {
+        return (tool.to_string(), format!("call {tool}"));
+    }
+    let steps = item.args.get("steps").and_then(Value::as_array);
+    let wish = match steps.map_or(0, Vec::len) {
+        1 => "start a plan of 1 step".to_owned(),
+        count => format!("start a plan of {count} steps"),
+    };
+    ("a plan".to_owned(), wish)
 }
 
 /// The step that runs again if a person sends the arguments back.

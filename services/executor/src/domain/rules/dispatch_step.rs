@@ -4,6 +4,7 @@ use holdpoint_contracts::asking::Answers;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::LEASE_DEFAULT_MS;
+use holdpoint_contracts::tool::START_PLAN;
 use holdpoint_holds::json_schema::{join_errors, value_errors};
 use holdpoint_ids::ToolName;
 use serde_json::{Value, json};
@@ -17,6 +18,7 @@ use crate::domain::need::{Fact, Key, Need};
 use crate::domain::rules::approval_gate::{Gate, ToolCall, gate_needs, may_repeat, pass_gate};
 use crate::domain::rules::budgets::{count_call, hold_by_budget};
 use crate::domain::rules::fail_step::fail_step;
+use crate::domain::rules::run_plan::start_plan;
 use crate::domain::transition::{RowData, RunTransition};
 
 /// The needs for the registry entries of the tool of a step.
@@ -65,6 +67,9 @@ pub(crate) fn dispatch_step(
     // People may have edited them. The handoff service has checked that against the schema of that time.
     if is_gated && let Some(message) = invalid_args(&entry, &args) {
         return fail_step(transition, index, INVALID_ARGS, &message, None);
+    }
+    if tool == START_PLAN {
+        return start_plan(transition, index, &args);
     }
     let handed = Dispatched {
         at: transition.now,

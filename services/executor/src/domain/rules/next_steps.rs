@@ -65,7 +65,7 @@ fn start_ready_steps(transition: &mut RunTransition<'_>) -> Result<(), Undecided
     if !transition.run.moves() {
         return Ok(());
     }
-    let plan = transition.plan()?;
+    let mut plan = transition.plan()?;
     loop {
         tend_fan_outs(transition, &plan)?;
         if !transition.run.moves() {
@@ -103,6 +103,8 @@ fn start_ready_steps(transition: &mut RunTransition<'_>) -> Result<(), Undecided
                 return Ok(());
             }
         }
+        // The planner of the run may have made another one.
+        plan = transition.plan()?;
     }
     complete_if_ended(transition);
     Ok(())
@@ -295,7 +297,11 @@ fn start_step(
     let null = Value::Null;
     let scope = Scope {
         input: inputs.input.as_deref().unwrap_or(&null),
-        contact: inputs.contact.as_deref(),
+        // A run without a contact has a planner, too.
+        contact: inputs
+            .contact
+            .as_deref()
+            .or(plan.plan.is_planner(index).then_some(&null)),
         run: &run_value,
         item: inputs.item.as_ref(),
         steps: copied(std::mem::take(&mut inputs.results)),

@@ -72,9 +72,9 @@ pub(crate) fn person_hold_needs(run: &Run) -> Vec<Need> {
 
 /// What an input needs, whatever has become of the run.
 pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
-    let (workspace, agent) = (run.workspace.clone(), run.agent.clone());
+    let workspace = run.workspace.clone();
     // Nearly every input may start the next step.
-    let mut needs = vec![Need::Plan(workspace.clone(), agent, run.plan)];
+    let mut needs = vec![run.plan_need()];
     // Each step in a row may take a kept signal, and the kernel loads needs at most four times.
     needs.extend(run.signals.kept.iter().map(|kept| {
         let name = signal_name(kept.number);

@@ -89,11 +89,7 @@ fn open_question_needs(run: &Run, lookup: LookupFn<'_>) -> Vec<Need> {
     }
     needs.extend(person_hold_needs(run));
     if !needs.is_empty() {
-        needs.push(Need::Plan(
-            run.workspace.clone(),
-            run.agent.clone(),
-            run.plan,
-        ));
+        needs.push(run.plan_need());
     }
     needs.retain(|need| matches!(lookup(need), Lookup::NotLoaded));
     needs

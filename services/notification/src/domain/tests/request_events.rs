@@ -231,7 +231,10 @@ fn the_first_event_of_a_fan_out_notifies_for_all() {
             };
             let lookup = |need: &Need| {
                 let newest = stored.iter().rev().find(|(of, _)| of == need);
-                newest.map_or_else(|| found(&world, need), |(_, fact)| Lookup::Found(fact.clone()))
+                newest.map_or_else(
+                    || found(&world, need),
+                    |(_, fact)| Lookup::Found(fact.clone()),
+                )
             };
             let Ok(Outcome::Decided(change)) = asked(None, &input, &lookup) else {
                 panic!("not stored");

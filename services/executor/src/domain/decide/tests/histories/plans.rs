@@ -200,6 +200,7 @@ pub(in super::super) fn a_plan() -> impl Strategy<Value = Plan> {
         on_pause: OnPause::Hold,
         limits,
         working_days: WorkingDays::default(),
+        planner: None,
         words: Vec::new(),
         steps: steps
             .into_iter()

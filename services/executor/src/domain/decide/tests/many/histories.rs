@@ -70,6 +70,7 @@ fn a_flat_plan() -> impl Strategy<Value = Plan> {
         inputs: None,
         limits: Limits::default(),
         working_days: WorkingDays::default(),
+        planner: None,
         words: Vec::new(),
         steps: actions
             .into_iter()

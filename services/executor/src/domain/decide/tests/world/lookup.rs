@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Batch, World, run_id};
 use crate::domain::decision::Lookup;
-use crate::domain::{Agent, Fact, Key, Need, bounded_calls, calls_of_row};
+use crate::domain::need::OWN_PLAN;
+use crate::domain::run::Run;
+use crate::domain::{Agent, Fact, Key, Need, PlanFact, bounded_calls, calls_of_row};
 
 impl World {
     /// The next inputs are decided in one batch of the kernel: their rows are not stored yet.
@@ -20,6 +22,13 @@ impl World {
     pub(in crate::domain::decide::tests) fn find(&self, need: &Need) -> Lookup {
         let fact = self.fact_of_batch(need).or_else(|| self.stored_fact(need));
         fact.map_or(Lookup::Missing, Lookup::Found)
+    }
+
+    pub(super) fn plan_of(&self, run: &Run) -> Arc<PlanFact> {
+        match self.stored_fact(&run.plan_need()) {
+            Some(Fact::Plan(plan)) => plan,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// The newest fact of an earlier decision of the batch.
@@ -55,6 +64,11 @@ impl World {
             Need::Plan(_, _, 3) => Some(Fact::Plan(self.plan.clone())),
             Need::Plan(_, _, 4) => self.next_plan.clone().map(Fact::Plan),
             Need::Plan(..) => None,
+            Need::RunPlan(_) => {
+                let plan = self.values.get(OWN_PLAN)?;
+                let plan = serde_json::from_value(Value::clone(plan)).unwrap();
+                Some(Fact::Plan(Arc::new(PlanFact::new(plan))))
+            }
             Need::Value(_, name) => self.values.get(name).cloned().map(Fact::Value),
             Need::Request(_, step) => {
                 let stored = self.batch.as_ref().map(|batch| &batch.rows);
