@@ -256,12 +256,8 @@ impl ExecutorQueries {
     /// The plan of a run, which its planner may have made.
     async fn plan_of_run(&self, run: &Run) -> Result<Plan, QueryError> {
         if run.has_own_plan {
-            let found = store::own_plans(&self.db, &[run.id]).await?;
-            let plan = found.into_iter().find_map(|(_, fact)| match fact {
-                Fact::Plan(plan) => Some(plan.plan.clone()),
-                _ => None,
-            });
-            return plan.ok_or_else(|| Refusal::RunNotFound(run.id).into());
+            let found = store::own_plan(&self.db, run.id).await?;
+            return Ok(found.ok_or(Refusal::RunNotFound(run.id))?);
         }
         self.plan_of(&run.workspace, &run.agent, run.plan).await
     }

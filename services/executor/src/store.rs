@@ -100,7 +100,7 @@ pub(crate) use run_row::{
     open as open_runs, statuses as run_statuses, with_ids as runs,
 };
 pub(crate) use run_stats::{RunStatsRow, newest as newest_run_stats};
-pub(crate) use run_value_row::{find as values, find_plans as own_plans, input_of};
+pub(crate) use run_value_row::{find as values, input_of, plan_of as own_plan};
 pub(crate) use step_row::{
     named as steps_named, of_run as steps_of, queued as queued_steps, with_tool as steps_with_tool,
 };

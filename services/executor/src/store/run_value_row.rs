@@ -52,11 +52,26 @@ pub(crate) async fn find_plans(
     let wanted: Vec<_> = runs.iter().map(|run| (*run, OWN_PLAN)).collect();
     let rows = find_pairs::<Entity>(db, Column::RunId, Column::Name, &wanted, place_of).await?;
     let found = rows.into_iter().map(|row| {
-        let plan: Plan = serde_json::from_str(&row.value).map_err(Entity::broken)?;
         let need = Need::RunPlan(RunId::from_uuid(row.run_id));
-        Ok((need, Fact::Plan(Arc::new(PlanFact::new(plan)))))
+        let plan = PlanFact::new(read_plan(&row)?);
+        Ok((need, Fact::Plan(Arc::new(plan))))
     });
     found.collect()
+}
+
+/// The plan that the planner of a run made; absent after its deletion.
+pub(crate) async fn plan_of(
+    db: &impl ConnectionTrait,
+    run: RunId,
+) -> Result<Option<Plan>, StoreError> {
+    let row = Entity::find_by_id((run.uuid(), OWN_PLAN.to_owned()))
+        .one(db)
+        .await?;
+    row.as_ref().map(read_plan).transpose()
+}
+
+fn read_plan(row: &Model) -> Result<Plan, StoreError> {
+    serde_json::from_str(&row.value).map_err(Entity::broken)
 }
 
 /// Rows by run and name. One query lists runs and names separately, because both databases search a list of

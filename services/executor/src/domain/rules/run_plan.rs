@@ -10,12 +10,11 @@ use holdpoint_contracts::steps::Feedback;
 use holdpoint_contracts::tool::START_PLAN;
 use serde_json::{Value, json};
 
-use crate::domain::commands::start_run::planned_step;
 use crate::domain::decision::Undecided;
 use crate::domain::input::StepReport;
 use crate::domain::model::plan::Plan;
 use crate::domain::model::plan::planner::OWN_STEPS;
-use crate::domain::model::run::StepPhase;
+use crate::domain::model::run::{Step, StepPhase};
 use crate::domain::need::{OWN_PLAN, PlanFact};
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::step_response::success;
@@ -165,7 +164,8 @@ pub(crate) fn start_plan(transition: &mut RunTransition<'_>, index: usize, args:
     transition.event(EventType::StepSucceeded, Some(&id), text, result);
     let stored = serde_json::to_value(&made).unwrap_or_default();
     transition.value(OWN_PLAN.to_owned(), stored);
-    let steps = made.steps.iter().skip(OWN_STEPS).map(planned_step);
+    let steps = made.steps.iter().skip(OWN_STEPS);
+    let steps = steps.map(|step| Step::planned(step.id.clone(), step.on_error));
     transition.run.steps.extend(steps);
     transition.run.has_own_plan = true;
     transition.own_plan = Some(Arc::new(PlanFact::new(made)));

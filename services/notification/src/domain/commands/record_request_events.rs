@@ -46,15 +46,9 @@ pub(crate) fn record_request_event(
         event: Box::new(without_details(event)),
         reopened,
     };
-    let recipients = request_recipients(event);
-    let fan_out = if is_covered {
-        FanOutProgress::Done
-    } else if !recipients.is_empty() {
-        FanOutProgress::to(recipients)
-    } else if watchers(workspace, &subject, None, lookup)?.is_empty() {
-        FanOutProgress::Done
-    } else {
-        FanOutProgress::Watchers { after: None }
+    let fan_out = match is_covered {
+        true => FanOutProgress::Done,
+        false => begin_fan_out(workspace, event, &subject, lookup)?,
     };
     let new = NotificationEvent::new(workspace, subject, fan_out);
     let (id, priority) = (new.id(), new.priority());
@@ -102,6 +96,24 @@ pub(crate) fn record_request_event(
         Reply::EventRecorded(EventRecorded::Stored),
         [lifecycle].into_iter().chain(replaced).chain(calls.fact),
     ))
+}
+
+fn begin_fan_out(
+    workspace: &Workspace,
+    event: &RequestEvent,
+    subject: &Subject,
+    lookup: LookupFn<'_>,
+) -> Result<FanOutProgress, Undecided> {
+    let recipients = request_recipients(event);
+    if !recipients.is_empty() {
+        return Ok(FanOutProgress::to(recipients));
+    }
+    Ok(
+        match watchers(workspace, subject, None, lookup)?.is_empty() {
+            true => FanOutProgress::Done,
+            false => FanOutProgress::Watchers { after: None },
+        },
+    )
 }
 
 /// What later decisions of the batch read of a request whose notification another one replaces.

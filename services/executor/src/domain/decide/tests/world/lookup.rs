@@ -24,6 +24,13 @@ impl World {
         fact.map_or(Lookup::Missing, Lookup::Found)
     }
 
+    /// The plan that the planner of the run made.
+    fn own_plan(&self) -> Option<Fact> {
+        let plan = Value::clone(self.values.get(OWN_PLAN)?);
+        let plan = PlanFact::new(serde_json::from_value(plan).unwrap());
+        Some(Fact::Plan(Arc::new(plan)))
+    }
+
     pub(super) fn plan_of(&self, run: &Run) -> Arc<PlanFact> {
         match self.stored_fact(&run.plan_need()) {
             Some(Fact::Plan(plan)) => plan,
@@ -64,11 +71,7 @@ impl World {
             Need::Plan(_, _, 3) => Some(Fact::Plan(self.plan.clone())),
             Need::Plan(_, _, 4) => self.next_plan.clone().map(Fact::Plan),
             Need::Plan(..) => None,
-            Need::RunPlan(_) => {
-                let plan = self.values.get(OWN_PLAN)?;
-                let plan = serde_json::from_value(Value::clone(plan)).unwrap();
-                Some(Fact::Plan(Arc::new(PlanFact::new(plan))))
-            }
+            Need::RunPlan(_) => self.own_plan(),
             Need::Value(_, name) => self.values.get(name).cloned().map(Fact::Value),
             Need::Request(_, step) => {
                 let stored = self.batch.as_ref().map(|batch| &batch.rows);
