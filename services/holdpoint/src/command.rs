@@ -22,7 +22,7 @@ mod workspace;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Local, Offset as _, TimeZone, Utc};
 use clap::CommandFactory;
 use clap_complete::Shell;
 use holdpoint_contracts::run::Page;
@@ -198,9 +198,21 @@ fn body_of(options: Value) -> Value {
     body
 }
 
-/// An instant as tables show it, in UTC.
+/// An instant as tables show it, in the time zone of the terminal.
 fn instant(at: DateTime<Utc>) -> String {
-    at.format("%Y-%m-%d %H:%M:%S").to_string()
+    instant_in(at, &Local)
+}
+
+/// An instant in a time zone. Outside of UTC, its offset follows.
+fn instant_in<Z: TimeZone>(at: DateTime<Utc>, zone: &Z) -> String {
+    let at = at.with_timezone(zone);
+    let seconds = at.offset().fix().local_minus_utc();
+    let time = at.naive_local().format("%Y-%m-%d %H:%M:%S");
+    if seconds == 0 {
+        time.to_string()
+    } else {
+        format!("{time} {}", at.offset().fix())
+    }
 }
 
 /// Shown characters of the arguments of a call; `--json` has all of them.
@@ -235,4 +247,20 @@ use cells;
 /// A line for programs that says which of several objects failed, and why.
 fn refusal_line(kind: &str, name: &str, error: &ClientError) -> String {
     json!({ kind: name, "problem": error.problem() }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::FixedOffset;
+
+    use super::*;
+
+    /// Words 7: an instant is shown in the time zone of the reader, with its offset.
+    #[test]
+    fn an_instant_has_the_time_zone_of_the_reader() {
+        let at: DateTime<Utc> = "2026-07-01T22:30:00Z".parse().unwrap();
+        let berlin = FixedOffset::east_opt(2 * 3_600).unwrap();
+        assert_eq!(instant_in(at, &Utc), "2026-07-01 22:30:00");
+        assert_eq!(instant_in(at, &berlin), "2026-07-02 00:30:00 +02:00");
+    }
 }

@@ -68,10 +68,27 @@ impl Rows {
             .zip(bodies)
         {
             lines.push(line);
-            let texts = sentences.iter().filter_map(|column| row?.get(*column));
-            lines.extend(indented(texts.map(String::as_str), width));
+            let texts = row.map(|row| self.labelled(row, &sentences));
+            lines.extend(indented(&texts.unwrap_or_default(), width));
         }
         lines.join("\n")
+    }
+
+    /// The cells that follow a row. A short one begins with its heading, and a sentence needs none.
+    fn labelled(&self, row: &[String], columns: &[usize]) -> Vec<String> {
+        let cells = columns.iter().filter_map(|column| {
+            let text = row.get(*column).filter(|text| !text.is_empty())?;
+            Some((self.heading.get(*column)?, text))
+        });
+        let label = |(heading, text): (&String, &String)| match is_sentence(text) {
+            true => text.clone(),
+            false => format!("{} {text};", heading.to_lowercase()),
+        };
+        let mut texts: Vec<_> = cells.map(label).collect();
+        if let Some(last) = texts.last_mut() {
+            last.truncate(last.trim_end_matches(';').len());
+        }
+        texts
     }
 
     fn texts(&self, column: usize) -> impl Iterator<Item = &str> {
@@ -149,10 +166,10 @@ fn trimmed_lines(table: &Table) -> Vec<String> {
     lines.collect()
 }
 
-/// Texts on lines of at most `width` columns that begin with two spaces. Only sentences are broken.
-fn indented<'t>(texts: impl Iterator<Item = &'t str>, width: usize) -> Vec<String> {
-    let words = texts.flat_map(|text| {
-        let is_whole = !is_sentence(text);
+/// Texts on lines of at most `width` columns that begin with two spaces. A text that ends with `;` is not broken.
+fn indented(texts: &[String], width: usize) -> Vec<String> {
+    let words = texts.iter().flat_map(|text| {
+        let is_whole = text.ends_with(';');
         text.split(move |c: char| !is_whole && c == ' ')
     });
     let mut lines: Vec<String> = Vec::new();
@@ -237,17 +254,24 @@ run_22  completed";
     /// Mend D-4: where the other columns leave no room, a sentence has lines of its own.
     #[test]
     fn sentences_follow_their_row_in_a_narrow_terminal() {
-        let heading = ["RUN", "AGENT", "STATUS", "CONTACT", "CREATED", "MESSAGE"];
+        let heading = [
+            "RUN", "AGENT", "STATUS", "CONTACT", "CREATED", "UNTIL", "MESSAGE",
+        ];
         let mut rows = Rows::with_style(&heading, false, Some(80));
         let id = "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee";
-        let created = "2026-01-01 12:00:00";
+        let (created, until) = ("2026-01-01 12:00:00", "2026-01-04 12:00:00 +02:00");
         let message = "Paused by owner; the timer hold has 3 days left, and the run continues when a person resumes it.";
-        rows.push([id, "outreach", "waiting", "c-ada", created, message]);
+        let cells = [id, "outreach", "waiting", "c-ada", created, until, message];
+        rows.push(cells);
+        rows.push([id, "outreach", "completed", "", created, "", ""]);
         let expected = "\
 RUN                                   AGENT     STATUS   CONTACT
 run_0193aaaabbbb7ccc8dddeeeeeeeeeeee  outreach  waiting  c-ada
-  2026-01-01 12:00:00 Paused by owner; the timer hold has 3 days left, and the
-  run continues when a person resumes it.";
+  created 2026-01-01 12:00:00; until 2026-01-04 12:00:00 +02:00; Paused by
+  owner; the timer hold has 3 days left, and the run continues when a person
+  resumes it.
+run_0193aaaabbbb7ccc8dddeeeeeeeeeeee  outreach  completed
+  created 2026-01-01 12:00:00";
         assert_eq!(rows.render(), expected);
     }
 

@@ -2,6 +2,7 @@
 
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::hold::ApprovalItem;
+use holdpoint_contracts::tool::START_PLAN;
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -18,7 +19,12 @@ pub(super) fn calls(request: &RequestView) -> Markup {
                     "Call " code { (one_line(item.tool.as_str(), 100)) }
                     @if let Some(version) = &item.version { " version " code { (one_line(version, 200)) } }
                 }
-                (arguments(&item.args, &item.digest))
+                // The context has the steps of a plan in words.
+                @if item.tool.as_str() == START_PLAN {
+                    (as_json(&item.args, &item.digest))
+                } @else {
+                    (arguments(&item.args, &item.digest))
+                }
             }
         }
     }
@@ -28,6 +34,12 @@ pub(super) fn calls(request: &RequestView) -> Markup {
 pub(super) fn arguments(args: &Value, digest: &str) -> Markup {
     html! {
         (context::value(args, 0))
+        (as_json(args, digest))
+    }
+}
+
+fn as_json(args: &Value, digest: &str) -> Markup {
+    html! {
         details {
             summary { "Show as JSON" }
             pre { (json_text(args)) }

@@ -10,6 +10,7 @@ mod show;
 
 use anyhow::bail;
 use holdpoint_contracts::handoff::{RequestStatus, RequestView};
+use holdpoint_contracts::tool::START_PLAN;
 use serde_json::json;
 
 pub(crate) use self::open_hold::OpenedHold;
@@ -159,6 +160,9 @@ fn question_text(it: &RequestView) -> String {
         let task = it.task.as_ref();
         return task.map_or(&it.question, |task| &task.title).clone();
     };
+    if call.tool.as_str() == START_PLAN {
+        return it.question.clone();
+    }
     format!("Call {} with {}", call.tool, short_args(&call.args))
 }
 
@@ -219,5 +223,11 @@ mod tests {
         request["items"] = call(&"ü".repeat(1_000));
         let long = text(&request);
         assert!(long.ends_with('…') && long.chars().count() < 200);
+        // The question says how many steps a plan has.
+        request["items"][0]["tool"] = json!("start_plan");
+        assert_eq!(
+            text(&request),
+            "Agent refund wants to call payments.refund."
+        );
     }
 }

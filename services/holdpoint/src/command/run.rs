@@ -109,7 +109,9 @@ async fn list(
 ) -> anyhow::Result<ExitKind> {
     let after = created_after.map(|at| at.to_rfc3339_opts(SecondsFormat::Millis, true));
     query.extend(after.map(|after| ("created_after", after)));
-    let heading = ["RUN", "AGENT", "STATUS", "CONTACT", "CREATED", "MESSAGE"];
+    let heading = [
+        "RUN", "AGENT", "STATUS", "CONTACT", "CREATED", "UNTIL", "MESSAGE",
+    ];
     session.list("runs", &query, heading, row).await
 }
 
@@ -175,10 +177,13 @@ async fn start(session: &Session, args: StartArgs) -> anyhow::Result<ExitKind> {
     Ok(ExitKind::Ok)
 }
 
-fn row(it: &RunView) -> [String; 6] {
+/// `UNTIL` is the first deadline of what the run waits for.
+fn row(it: &RunView) -> [String; 7] {
     let created_at = instant(it.created_at);
+    let until = it.waiting_on.iter().filter_map(|hold| hold.until).min();
+    let until = until.map(instant);
     cells![
-        it.id, it.agent, it.status, it.contact, created_at, it.message
+        it.id, it.agent, it.status, it.contact, created_at, until, it.message
     ]
 }
 

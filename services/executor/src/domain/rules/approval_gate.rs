@@ -26,7 +26,7 @@ use crate::domain::need::{Fact, Need};
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::open_hold::{next_hold_id, open_hold, steps_left};
 use crate::domain::rules::revisions::revised_step;
-use crate::domain::rules::run_plan::plan_context;
+use crate::domain::rules::run_plan::{plan_context, plan_schema};
 use crate::domain::step_response::{question_data, success};
 use crate::domain::transition::{RowData, RunTransition};
 
@@ -108,7 +108,7 @@ pub(crate) fn pass_gate(
         notified_with: open_sibling(transition, index),
         tool: call.tool.clone(),
         version: call.entry.version(),
-        args_schema: call.entry.args_schema().cloned(),
+        args_schema: plan_schema(call.tool).or_else(|| call.entry.args_schema().cloned()),
         args: call.args.take(),
         digest,
     };

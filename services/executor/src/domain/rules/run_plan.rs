@@ -8,9 +8,11 @@ use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::ActionResult;
 use holdpoint_contracts::steps::Feedback;
 use holdpoint_contracts::tool::START_PLAN;
+use holdpoint_ids::ToolName;
 use serde_json::{Value, json};
 
 use crate::domain::decision::Undecided;
+use crate::domain::definition::MAX_STEPS as STEPS_MAX;
 use crate::domain::input::StepReport;
 use crate::domain::model::plan::Plan;
 use crate::domain::model::plan::planner::OWN_STEPS;
@@ -118,6 +120,20 @@ pub(crate) fn plan_context(transition: &RunTransition<'_>, item: &ApprovalItem) 
     json!({ "plan": lines })
 }
 
+/// The arguments of the step that starts a plan, so that an edited plan has this shape; none: another tool.
+pub(crate) fn plan_schema(tool: &ToolName) -> Option<Value> {
+    (tool.as_str() == START_PLAN).then(|| {
+        json!({
+            "type": "object",
+            "properties": { "steps": {
+                "type": "array", "minItems": 1, "maxItems": STEPS_MAX, "items": { "type": "object" },
+            } },
+            "required": ["steps"],
+            "additionalProperties": false,
+        })
+    })
+}
+
 /// The first steps that a planner made, each with its words.
 fn shown_steps(made: &Plan) -> impl Iterator<Item = (&str, String)> {
     let steps = made.steps.iter().zip(&made.words);
@@ -177,6 +193,7 @@ pub(crate) fn refused_plan(report: &StepReport, error: String) -> StepReport {
         error_code: Some(INVALID_PLAN.to_owned()),
         result: ActionResult {
             success: false,
+            description: error.clone(),
             error: Some(error),
             ..report.result.clone()
         },

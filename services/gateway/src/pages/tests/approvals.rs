@@ -28,6 +28,30 @@ fn gated(changes: &[(&str, Value)]) -> RequestView {
     request(view)
 }
 
+/// Words 3: people read the plan in words, and its JSON is folded.
+#[test]
+fn the_card_of_a_plan_shows_its_steps_in_words() {
+    let steps = json!({ "steps": [{ "wait": "2 days" }] });
+    let item =
+        json!([{ "id": "start-plan", "tool": "start_plan", "digest": DIGEST, "args": steps }]);
+    let context = json!({ "plan": ["step-01: Wait 2 days"] });
+    let html = card(
+        &owner(),
+        &gated(&[("items", item), ("context", context)]),
+        None,
+    );
+    reads(
+        &html,
+        &[
+            "Call start_plan",
+            "Show as JSON",
+            "Plan step-01: Wait 2 days",
+        ],
+    );
+    let html = html.into_string();
+    assert_eq!(html.matches("<dt>Steps</dt>").count(), 0, "{html}");
+}
+
 fn args(text: &str) -> Fields {
     Fields(vec![("args".to_owned(), text.to_owned())])
 }

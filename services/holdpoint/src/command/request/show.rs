@@ -27,6 +27,9 @@ fn facts(request: &RequestView) -> String {
     let mut add = |name, value: Option<String>| facts.extend(value.map(|value| (name, value)));
     add("title", request.title.clone());
     add("question", Some(request.question.clone()));
+    for step in request.context["plan"].as_array().into_iter().flatten() {
+        add("plan", Some(api_text(step)));
+    }
     for call in &request.items {
         add("call", Some(format!("{} with {}", call.tool, call.args)));
         add("digest", Some(call.digest.clone()));

@@ -97,6 +97,8 @@ fn people_approve_a_plan_before_its_first_step() {
     assert_eq!(spec.title.as_deref(), Some("Approve a plan"));
     assert_eq!(spec.items[0].args, json!({ "steps": two_steps() }));
     assert_eq!(spec.context["plan"][0], "step-01: Wait 2 days");
+    let schema = spec.items[0].args_schema.as_ref().unwrap();
+    assert_eq!(schema["properties"]["steps"]["maxItems"], 1_000);
 
     approve(&mut world);
     assert_eq!(ids(&world), ["plan", "start-plan", "step-01", "step-02"]);

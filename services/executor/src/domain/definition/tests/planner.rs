@@ -172,3 +172,19 @@ fn a_plan_that_is_too_large_is_refused() {
         "{errors:?}"
     );
 }
+
+/// The example tells a language model how steps are written. Each of them is a valid step.
+#[test]
+fn the_example_describes_valid_steps() {
+    let example = include_str!("../../../../../../examples/planner.py");
+    let lines = example.lines().filter_map(|line| line.strip_prefix("  {"));
+    let steps = lines.map(|line| {
+        let (step, _) = line.rsplit_once('}').unwrap();
+        let text = format!("{{{step}}}").replace("NAME", "\"log\"");
+        let text = text.replace("{...}", "{\"message\": \"hi\"}");
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    });
+    let steps: Vec<Value> = steps.collect();
+    assert_eq!(steps.len(), 6);
+    assert_eq!(agent().with_steps(&json!(steps)).err(), None);
+}
