@@ -255,8 +255,8 @@ impl ExecutorQueries {
 
     /// The plan of a run, which its planner may have made.
     async fn plan_of_run(&self, run: &Run) -> Result<Plan, QueryError> {
-        if run.has_own_plan {
-            let found = store::own_plan(&self.db, run.id).await?;
+        if run.has_generated_plan {
+            let found = store::generated_plan(&self.db, run.id).await?;
             return Ok(found.ok_or(Refusal::RunNotFound(run.id))?);
         }
         self.plan_of(&run.workspace, &run.agent, run.plan).await

@@ -100,7 +100,7 @@ pub(crate) use run_row::{
     open as open_runs, statuses as run_statuses, with_ids as runs,
 };
 pub(crate) use run_stats::{RunStatsRow, newest as newest_run_stats};
-pub(crate) use run_value_row::{find as values, input_of, plan_of as own_plan};
+pub(crate) use run_value_row::{find as values, input_of, plan_of as generated_plan};
 pub(crate) use step_row::{
     named as steps_named, of_run as steps_of, queued as queued_steps, with_tool as steps_with_tool,
 };
@@ -181,7 +181,7 @@ impl Store<ExecutorDomain> for Executor {
         let (mut failed, mut tool_calls, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
         let (mut places, mut starts, mut once) = (Vec::new(), Vec::new(), Vec::new());
         let (mut results, mut operations) = (Vec::new(), Vec::new());
-        let (mut counted, mut own_plans) = (Vec::new(), Vec::new());
+        let (mut counted, mut generated_plans) = (Vec::new(), Vec::new());
         let mut users: BTreeMap<&Workspace, Vec<UserName>> = BTreeMap::new();
         for need in needs {
             match need {
@@ -189,7 +189,7 @@ impl Store<ExecutorDomain> for Executor {
                     users.entry(workspace).or_default().push(name.clone());
                 }
                 Need::Value(run, name) => values.push((*run, name)),
-                Need::RunPlan(run) => own_plans.push(*run),
+                Need::GeneratedPlan(run) => generated_plans.push(*run),
                 Need::Plan(workspace, agent, version) => plans.push((workspace, agent, *version)),
                 Need::Request(run, step) => requests.push((*run, step.as_str())),
                 Need::FailedAttempts(run, step) => failed.push((*run, step.as_str())),
@@ -206,7 +206,7 @@ impl Store<ExecutorDomain> for Executor {
             }
         }
         let mut found = agent_version_row::find(db, &plans).await?;
-        found.extend(run_value_row::find_plans(db, &own_plans).await?);
+        found.extend(run_value_row::find_plans(db, &generated_plans).await?);
         found.extend(run_value_row::find(db, &values).await?);
         found.extend(step_row::requests(db, &requests).await?);
         found.extend(step_row::failed_attempts(db, &failed).await?);

@@ -80,9 +80,12 @@ impl Rows {
             let text = row.get(*column).filter(|text| !text.is_empty())?;
             Some((self.heading.get(*column)?, text))
         });
-        let label = |(heading, text): (&String, &String)| match is_sentence(text) {
-            true => text.clone(),
-            false => format!("{} {text};", heading.to_lowercase()),
+        let label = |(heading, text): (&String, &String)| {
+            if is_sentence(text) {
+                text.clone()
+            } else {
+                format!("{} {text};", heading.to_lowercase())
+            }
         };
         let mut texts: Vec<_> = cells.map(label).collect();
         if let Some(last) = texts.last_mut() {

@@ -61,15 +61,24 @@ pub struct StepDispatch {
     pub at: DateTime<Utc>,
 }
 
-/// A person sent back what a step had made for a gated call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A person sent back what a step had made for a gated call, or the plan of a planner is not valid.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Feedback {
-    /// What to change, in the words of the person.
+    /// What to change, in the words of the person; empty without a person.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub instructions: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
-    /// How often the step was sent back so far, from 1.
+    /// How often the step was sent back so far, from 1; 0 without a person.
+    #[serde(default)]
     pub revision: u32,
+    /// What is wrong with the last plan of a planner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<String>,
+    /// How many plans of this revision were not valid.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub refused: u32,
 }
 
 /// Lease of a step whose author names none: 30 s.
@@ -89,13 +98,20 @@ fn lease_default() -> u64 {
 pub const HTTP_QUEUE: &str = "http-tool";
 
 impl StepDispatch {
-    /// The same for every attempt of one (run, step). A revision has a key of its own: the tool must not return its
-    /// earlier result.
+    /// The same for every attempt of one (run, step). A revision has a key of its own, and so has the call after a
+    /// refused plan: the tool must not return its earlier result.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
         let Self { run, step, .. } = self;
         match &self.feedback {
-            Some(feedback) => format!("{run}/{step}~{}", feedback.revision),
+            Some(Feedback {
+                revision,
+                refused: 0,
+                ..
+            }) => format!("{run}/{step}~{revision}"),
+            Some(Feedback {
+                revision, refused, ..
+            }) => format!("{run}/{step}~{revision}.{refused}"),
             None => format!("{run}/{step}"),
         }
     }

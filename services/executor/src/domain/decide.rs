@@ -84,7 +84,7 @@ impl Decider for ExecutorDomain {
         match need {
             Need::State(key) => Some(key.clone()),
             Need::Plan(..)
-            | Need::RunPlan(_)
+            | Need::GeneratedPlan(_)
             | Need::Value(..)
             | Need::Request(..)
             | Need::FailedAttempts(..)
@@ -115,7 +115,7 @@ impl Decider for ExecutorDomain {
     }
 
     fn is_constant(need: &Need) -> bool {
-        matches!(need, Need::Plan(..) | Need::RunPlan(_))
+        matches!(need, Need::Plan(..))
     }
 
     fn version(state: &Aggregate) -> u64 {

@@ -69,7 +69,7 @@ impl Plan {
             errors: Vec::new(),
             has_more: false,
             placeholders: 0,
-            own_steps: 0,
+            planner_steps: 0,
             time_zone: UTC.to_owned(),
             mails: Mails::default(),
         };
@@ -212,14 +212,18 @@ impl AgentChecker<'_> {
                 None
             }
         };
+        // A plan names none of the steps before it: they may run again, and then have another result.
+        let mut of_plan = ids.clone();
+        of_plan.retain(|_, at| *at >= self.planner_steps);
         for (at, draft) in drafts.iter().enumerate() {
             if self.is_full() {
                 break;
             }
             // Without an order only the names can be checked.
             let before = before.as_ref().and_then(|rows| rows.get(at));
+            let is_of_plan = at >= self.planner_steps;
             let names = Names {
-                steps: &ids,
+                steps: if is_of_plan { &of_plan } else { &ids },
                 before: before.map(Vec::as_slice),
                 has_item: false,
             };

@@ -93,8 +93,8 @@ pub enum Need {
     State(Key),
     /// One version of an agent; never changes.
     Plan(Workspace, AgentName, u32),
-    /// The plan that the planner of a run made ([`OWN_PLAN`]); never changes.
-    RunPlan(RunId),
+    /// The plan that the planner of a run made ([`GENERATED_PLAN`]); never changes.
+    GeneratedPlan(RunId),
     /// The input of a run ([`INPUT`]), or the result of one of its steps.
     Value(RunId, String),
     /// The resolved arguments of a step's newest dispatch.
@@ -127,7 +127,7 @@ pub enum Need {
 pub const INPUT: &str = "$input";
 
 /// Name of the value with the plan that the planner of a run made. No step can have this name.
-pub const OWN_PLAN: &str = "$plan";
+pub const GENERATED_PLAN: &str = "$plan";
 
 #[derive(Debug, Clone)]
 pub enum Fact {
@@ -175,8 +175,8 @@ impl Run {
     /// What loads its plan.
     #[must_use]
     pub fn plan_need(&self) -> Need {
-        if self.has_own_plan {
-            Need::RunPlan(self.id)
+        if self.has_generated_plan {
+            Need::GeneratedPlan(self.id)
         } else {
             Need::Plan(self.workspace.clone(), self.agent.clone(), self.plan)
         }

@@ -85,8 +85,10 @@ pub enum Refusal {
         version: u32,
         kept: u32,
     },
+    #[error("the plan of the run has started after {0}; retry from a step of the plan")]
+    PlanStarted(String),
     #[error("{0} has begun a plan that its planner made, so it keeps that plan")]
-    HasOwnPlan(RunId),
+    HasGeneratedPlan(RunId),
     /// The input of the run does not satisfy `inputs` of the new version, with the reason.
     #[error("the run keeps version {kept}: {reason}")]
     InputsDiffer { reason: String, kept: u32 },
@@ -264,10 +266,11 @@ impl Refusal {
             Self::RunNotSuspended(_) => (409, "run_not_suspended"),
             Self::NotOneStep(..) => (409, "not_one_step"),
             Self::RunNotFailed(..) => (409, "run_not_failed"),
-            Self::PlanDiffers { .. } | Self::InputsDiffer { .. } | Self::HasOwnPlan(_) => {
+            Self::PlanDiffers { .. } | Self::InputsDiffer { .. } | Self::HasGeneratedPlan(_) => {
                 (409, "plan_differs")
             }
             Self::RetryTooLate(..) => (409, "step_not_reached"),
+            Self::PlanStarted(_) => (409, "plan_started"),
             Self::ScopeBusy => (409, "scope_busy"),
             Self::TooManyOperations => (409, "too_many_operations"),
             Self::TooManyStarts(_) => (409, "too_many_starts"),

@@ -103,7 +103,7 @@ pub(crate) struct RunTransition<'a> {
     /// How the waits of a resumed run continue. Its child runs do the same.
     pub(crate) resume_mode: ResumeMode,
     /// The plan of the run, if this decision starts it.
-    pub(crate) own_plan: Option<Arc<PlanFact>>,
+    pub(crate) generated_plan: Option<Arc<PlanFact>>,
 }
 
 impl<'a> RunTransition<'a> {
@@ -123,7 +123,7 @@ impl<'a> RunTransition<'a> {
             values: Vec::new(),
             snapshot: None,
             resume_mode: ResumeMode::default(),
-            own_plan: None,
+            generated_plan: None,
         }
     }
 
@@ -179,7 +179,7 @@ impl<'a> RunTransition<'a> {
     pub(crate) fn plan(&self) -> Result<Arc<PlanFact>, Undecided> {
         let run = &self.run;
         let need = run.plan_need();
-        if let (Need::RunPlan(_), Some(plan)) = (&need, &self.own_plan) {
+        if let (Need::GeneratedPlan(_), Some(plan)) = (&need, &self.generated_plan) {
             return Ok(Arc::clone(plan));
         }
         match self.lookup(&need) {

@@ -6,6 +6,7 @@
 mod plan;
 mod runs;
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -97,7 +98,9 @@ impl ExecutorQueries {
         plan: &Plan,
         steps: &[PlannedStepView],
     ) -> Result<Vec<FieldError>, QueryError> {
-        let mut warnings = self.tool_warnings(workspace, steps).await?;
+        let mut warnings = self
+            .tool_warnings(workspace, &with_planned_tools(plan, steps))
+            .await?;
         warnings.extend(self.people_warnings(workspace, plan).await?);
         warnings.extend(self.run_warnings(workspace, plan).await?);
         if plan.steps.iter().any(may_be_skipped) {
@@ -213,6 +216,19 @@ fn disagreement(entry: &ToolEntry, live: &[NodeName]) -> Option<String> {
     (!said.is_empty()).then(|| {
         format!("Live nodes and the registry do not agree about {what}. An operator decides with `tool put`.")
     })
+}
+
+/// The steps of an agent, and a call of each tool that its planner may use.
+fn with_planned_tools<'s>(plan: &Plan, steps: &'s [PlannedStepView]) -> Cow<'s, [PlannedStepView]> {
+    let (Some(planner), Some(last)) = (&plan.planner, steps.last()) else {
+        return Cow::Borrowed(steps);
+    };
+    let calls = planner.tools.iter().map(|tool| PlannedStepView {
+        tool: Some(tool.clone()),
+        args: None,
+        ..last.clone()
+    });
+    steps.iter().cloned().chain(calls).collect()
 }
 
 fn at_step(step: &str, tool: &ToolName, message: String) -> FieldError {

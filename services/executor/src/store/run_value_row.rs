@@ -10,7 +10,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::OnConflict;
 use serde_json::Value;
 
-use crate::domain::need::{INPUT, OWN_PLAN, PlanFact};
+use crate::domain::need::{GENERATED_PLAN, INPUT, PlanFact};
 use crate::domain::plan::Plan;
 use crate::domain::{Fact, Need};
 
@@ -49,10 +49,10 @@ pub(crate) async fn find_plans(
     db: &impl ConnectionTrait,
     runs: &[RunId],
 ) -> Result<Vec<(Need, Fact)>, StoreError> {
-    let wanted: Vec<_> = runs.iter().map(|run| (*run, OWN_PLAN)).collect();
+    let wanted: Vec<_> = runs.iter().map(|run| (*run, GENERATED_PLAN)).collect();
     let rows = find_pairs::<Entity>(db, Column::RunId, Column::Name, &wanted, place_of).await?;
     let found = rows.into_iter().map(|row| {
-        let need = Need::RunPlan(RunId::from_uuid(row.run_id));
+        let need = Need::GeneratedPlan(RunId::from_uuid(row.run_id));
         let plan = PlanFact::new(read_plan(&row)?);
         Ok((need, Fact::Plan(Arc::new(plan))))
     });
@@ -64,7 +64,7 @@ pub(crate) async fn plan_of(
     db: &impl ConnectionTrait,
     run: RunId,
 ) -> Result<Option<Plan>, StoreError> {
-    let row = Entity::find_by_id((run.uuid(), OWN_PLAN.to_owned()))
+    let row = Entity::find_by_id((run.uuid(), GENERATED_PLAN.to_owned()))
         .one(db)
         .await?;
     row.as_ref().map(read_plan).transpose()

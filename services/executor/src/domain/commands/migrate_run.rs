@@ -23,8 +23,8 @@ pub(crate) fn migrate_run<'a>(
     version: Option<u32>,
 ) -> RunDecision<'a> {
     refuse_ended_run(&transition)?;
-    if transition.run.has_own_plan {
-        return Err(Refusal::HasOwnPlan(transition.run.id).into());
+    if transition.run.has_generated_plan {
+        return Err(Refusal::HasGeneratedPlan(transition.run.id).into());
     }
     let newest = load_agent(&transition)?.newest;
     let kept = transition.run.plan;
@@ -112,7 +112,9 @@ fn find_difference(run: &Run, before: &Plan, after: &Plan) -> Option<String> {
     let steps = run.planned_steps().enumerate();
     let mut begun = steps.filter(|(_, step)| has_begun(step));
     let differs = |index: usize| before.steps.get(index) != after.steps.get(index);
-    let found = begun.find(|(index, _)| differs(*index));
+    // The texts of templates and the holidays of a plan that people may have approved.
+    let other_planner = before.planner != after.planner;
+    let found = begun.find(|(index, _)| differs(*index) || other_planner);
     found.map(|(_, step)| step.id.clone())
 }
 

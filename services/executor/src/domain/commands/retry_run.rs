@@ -6,6 +6,7 @@ use holdpoint_ids::NAME_CHARS_MAX;
 use serde_json::{Value, json};
 
 use crate::domain::decision::{Lookup, Undecided};
+use crate::domain::model::plan::planner::PLANNER_STEPS;
 use crate::domain::model::run::{Phase, RETRIES_MAX, StepPhase};
 use crate::domain::need::{INPUT, Need, PlanFact};
 use crate::domain::refusal::Refusal;
@@ -39,6 +40,12 @@ pub(crate) fn retry_run<'a>(
     let plan = transition.plan()?;
     let from = from.map(|step| planned_position(&transition, step));
     let from = from.transpose()?;
+    if let Some(index) = from.filter(|index| *index < PLANNER_STEPS)
+        && transition.run.has_generated_plan
+        && let Some(step) = transition.step(index)
+    {
+        return Err(Refusal::PlanStarted(step.id.clone()).into());
+    }
     let retried = retried_steps(&plan.plan, &transition.run, from)?;
     transition.run.phase = Phase::Live;
     transition.run.retries += 1;

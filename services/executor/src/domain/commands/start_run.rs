@@ -152,7 +152,7 @@ pub(crate) fn fresh_run(
         workspace: workspace.clone(),
         agent: agent.name.clone(),
         plan: agent.newest,
-        has_own_plan: false,
+        has_generated_plan: false,
         contact: None,
         labels: BTreeMap::new(),
         started_by: by.clone(),

@@ -19,7 +19,7 @@ use crate::domain::rules::budgets::add_cost;
 use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
 use crate::domain::rules::result_schema::check_result;
-use crate::domain::rules::run_plan::{INVALID_PLAN, keep_plan_errors, record_plan};
+use crate::domain::rules::run_plan::{PlanCheck, check_plan, record_plan};
 use crate::domain::rules::step_retries::{FailedCall, end_attempt};
 use crate::domain::rules::tool_questions::park_tool;
 use crate::domain::transition::{RowData, RunDecision, RunOutcome, RunTransition, ToolError};
@@ -130,6 +130,11 @@ fn apply_result(
     report: &StepReport,
 ) -> Result<(), Undecided> {
     let report = &*check_result(transition, index, report)?;
+    let plan = match check_plan(transition, index, report)? {
+        PlanCheck::NoPlan => None,
+        PlanCheck::Valid(plan) => Some(plan),
+        PlanCheck::Refused(refused) => return apply_failure(transition, index, &refused),
+    };
     let result = &report.result;
     if !result.success {
         return apply_failure(transition, index, report);
@@ -144,7 +149,9 @@ fn apply_result(
         result.description.clone(),
         json!({ "duration_ms": result.duration_ms, "node": report.node }),
     );
-    record_plan(transition, index, report)?;
+    if let Some(plan) = plan {
+        record_plan(transition, &report.step, &plan);
+    }
     start_next_steps(transition)
 }
 
@@ -157,9 +164,6 @@ fn apply_failure(
     let code = report.error_code.as_deref().unwrap_or("failed");
     let said = result.error.as_deref().unwrap_or(&result.description);
     let mut response = sanitised_result(result);
-    if code == INVALID_PLAN {
-        keep_plan_errors(transition, index, said);
-    }
     let shown = response.description.clone();
     response.error.get_or_insert(shown);
     let error = ToolError {

@@ -37,7 +37,7 @@ pub(super) struct AgentChecker<'t> {
     /// Placeholders of the steps so far.
     pub(super) placeholders: usize,
     /// Steps of the agent before those that its planner made.
-    pub(super) own_steps: usize,
+    pub(super) planner_steps: usize,
     /// The time zone of waits that name none.
     pub(super) time_zone: String,
     pub(super) mails: Mails,

@@ -5,7 +5,7 @@
 
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::size::json_bytes;
-use holdpoint_contracts::tool::START_PLAN;
+use holdpoint_contracts::tool::{START_PLAN, is_built_in};
 use serde_json::{Map, Value, json};
 
 use super::calendar::UTC;
@@ -16,7 +16,7 @@ use super::lines::Lines;
 use super::mails::Mails;
 use super::step::Draft;
 use crate::domain::expression::diagnostic;
-use crate::domain::model::plan::planner::{OWN_STEPS, PLAN_BYTES_MAX, Planner};
+use crate::domain::model::plan::planner::{PLAN_BYTES_MAX, PLANNER_STEPS, Planner};
 use crate::domain::model::plan::{Plan, PlannedStep};
 use crate::domain::nearest_names::nearest;
 
@@ -81,17 +81,22 @@ impl Plan {
             errors: Vec::new(),
             has_more: false,
             placeholders: 0,
-            own_steps: OWN_STEPS,
+            planner_steps: PLANNER_STEPS,
             time_zone: UTC.to_owned(),
             mails: Mails::default(),
         };
         let working_days = checker.calendar(planner.calendar.as_ref());
         checker.mails = checker.read_templates(planner.templates.as_ref());
-        let own = self.steps.iter().take(OWN_STEPS).cloned().map(Draft::of);
+        let own = self
+            .steps
+            .iter()
+            .take(PLANNER_STEPS)
+            .cloned()
+            .map(Draft::of);
         let mut drafts: Vec<_> = own.collect();
         for (at, step) in steps.iter().enumerate() {
-            checker.refuse_fields(at + OWN_STEPS, step, &planner.tools);
-            drafts.push(checker.draft(at + OWN_STEPS, step));
+            checker.refuse_fields(at + PLANNER_STEPS, step, &planner.tools);
+            drafts.push(checker.draft(at + PLANNER_STEPS, step));
         }
         let planned = checker.steps(drafts);
         checker.check_business_days(&working_days, &planned);
@@ -102,10 +107,17 @@ impl Plan {
             .iter()
             .enumerate()
             .map(|(at, step)| words_of(at, step));
-        let own_words = std::iter::repeat_n(String::new(), OWN_STEPS);
+        let own_words = std::iter::repeat_n(String::new(), PLANNER_STEPS);
+        let tools = planner.tools.clone();
         Ok(Self {
             words: own_words.chain(words).collect(),
             steps: planned,
+            // The run keeps no copy of the templates: its steps have the mails.
+            planner: Some(Box::new(Planner {
+                tools,
+                calendar: None,
+                templates: None,
+            })),
             ..self.clone()
         })
     }
@@ -157,10 +169,11 @@ impl AgentChecker<'_> {
 
     fn planner_tool(&mut self, value: Option<&Value>) -> Option<String> {
         match value {
-            Some(Value::String(name)) if is_name(name) && name != START_PLAN => Some(name.clone()),
+            Some(Value::String(name)) if is_name(name) && !is_built_in(name) => Some(name.clone()),
             other => {
                 let text = other.map(shown).unwrap_or_default();
-                let message = "`planner` needs `tool: NAME`: the tool that makes the steps.";
+                let message =
+                    "`planner` needs `tool: NAME`: a tool of your own that makes the steps.";
                 self.report_field(PLANNER, &text, message);
                 None
             }
@@ -228,23 +241,31 @@ impl AgentChecker<'_> {
         for (at, step) in steps.iter().enumerate() {
             if step.get("tool").is_some_and(|tool| tool == START_PLAN) {
                 let id = super::step::default_id(at);
+                let id = step.get("id").and_then(Value::as_str).unwrap_or(&id);
                 let message = format!(
                     "`{START_PLAN}` starts the plan of a `planner`; a step cannot call it."
                 );
-                self.report_step((at, &id), "tool", diagnostic(START_PLAN, message));
+                self.report_step((at, id), "tool", diagnostic(START_PLAN, message));
             }
         }
     }
 
     fn refuse_fields(&mut self, at: usize, step: &Value, tools: &[String]) {
-        let id = super::step::default_id(at - OWN_STEPS);
+        let id = super::step::default_id(at - PLANNER_STEPS);
         let id = step.get("id").and_then(Value::as_str).unwrap_or(&id);
         for (field, message) in REFUSED_FIELDS {
             if step.get(field).is_some() {
                 self.report_step((at, id), field, diagnostic(field, message));
             }
         }
+        let args = step.get("args");
         let tool = step.get("tool").and_then(Value::as_str);
+        let is_promise =
+            tool != Some("set") && args.is_some_and(|it| it.get("idempotent").is_some());
+        if is_promise {
+            let message = "A plan has no `idempotent`: the registry of tools decides which calls may be repeated.";
+            self.report_step((at, id), "args", diagnostic("idempotent", message));
+        }
         if let Some(tool) = tool.filter(|tool| !tools.iter().any(|one| one == tool)) {
             let message = format!(
                 "A plan may not call `{}`; `planner` allows {}.",

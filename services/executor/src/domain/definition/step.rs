@@ -49,7 +49,7 @@ impl AgentChecker<'_> {
     /// Reads the step at a position, from 0.
     pub(super) fn draft(&mut self, at: usize, step: &Value) -> Draft {
         // The ids of a plan count from its own first step.
-        let number = at.saturating_sub(self.own_steps);
+        let number = at.saturating_sub(self.planner_steps);
         let Value::Object(step) = step else {
             let id = default_id(number);
             let said = "A step is an object, such as `tool: send_email` with `args`.";

@@ -111,7 +111,7 @@ pub struct Run {
     pub plan: u32,
     /// Whether its planner has made a plan of its own, which has begun.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub has_own_plan: bool,
+    pub has_generated_plan: bool,
     pub contact: Option<ContactId>,
     pub labels: BTreeMap<String, String>,
     pub started_by: Actor,

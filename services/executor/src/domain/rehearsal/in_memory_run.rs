@@ -23,7 +23,7 @@ use crate::domain::input::{Input, RunInput};
 use crate::domain::model::contact::{ACTIVITIES_SHOWN, ContactActivity};
 use crate::domain::model::run::{Run, Signal};
 use crate::domain::model::step_row::StepRow;
-use crate::domain::need::{Aggregate, Fact, Key, Need, OWN_PLAN, PlanFact};
+use crate::domain::need::{Aggregate, Fact, GENERATED_PLAN, Key, Need, PlanFact};
 use crate::domain::rules::contact_patch::merge_patch;
 use crate::domain::rules::suspension::snapshot::{bounded_calls, calls_of_row};
 
@@ -223,8 +223,8 @@ impl<'s> InMemoryRun<'s> {
                 tool.cloned().map(Fact::Tool)
             }
             Need::Plan(..) => Some(Fact::Plan(Arc::clone(&self.setup.plan))),
-            Need::RunPlan(_) => {
-                let plan = self.values.get(OWN_PLAN)?;
+            Need::GeneratedPlan(_) => {
+                let plan = self.values.get(GENERATED_PLAN)?;
                 let plan = serde_json::from_value(Value::clone(plan)).ok()?;
                 Some(Fact::Plan(Arc::new(PlanFact::new(plan))))
             }

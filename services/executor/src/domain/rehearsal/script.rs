@@ -180,7 +180,9 @@ impl Script {
         }
         let people = self.people.iter().map(|rule| rule.step.as_deref());
         let tools = self.tools.iter().map(|rule| rule.step.as_deref());
-        for step in people.chain(tools).flatten() {
+        // A planner chooses the names of its steps.
+        let is_fixed = plan.planner.is_none();
+        for step in people.chain(tools).flatten().filter(|_| is_fixed) {
             let ids = || plan.steps.iter().map(|step| step.id.as_str());
             if !ids().any(|id| id == step || item_of(step, id).is_some()) {
                 return Err(unknown_name("step", step, ids()));
@@ -193,7 +195,9 @@ impl Script {
         check_names("tool", &names.tools, named)?;
         let named = tools.map(|rule| rule.agent.as_ref());
         check_names("run of agent", &names.agents, named)?;
-        check_names("wait for signal", &names.signals, signals)?;
+        if is_fixed {
+            check_names("wait for signal", &names.signals, signals)?;
+        }
         self.people.iter().try_for_each(PersonRule::check)?;
         self.tools.iter().try_for_each(ToolRule::check)
     }
@@ -238,6 +242,8 @@ impl<'p> Names<'p> {
             agents: Vec::new(),
             signals: Vec::new(),
         };
+        let of_planner = plan.planner.iter().flat_map(|planner| &planner.tools);
+        names.tools.extend(of_planner.map(String::as_str));
         for step in &plan.steps {
             match &step.action {
                 Action::Tool { tool, .. } => names.tools.push(tool),

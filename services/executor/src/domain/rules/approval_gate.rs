@@ -26,7 +26,7 @@ use crate::domain::need::{Fact, Need};
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::open_hold::{next_hold_id, open_hold, steps_left};
 use crate::domain::rules::revisions::revised_step;
-use crate::domain::rules::run_plan::{plan_context, plan_schema};
+use crate::domain::rules::run_plan::{INVALID_PLAN, plan_context, plan_schema};
 use crate::domain::step_response::{question_data, success};
 use crate::domain::transition::{RowData, RunTransition};
 
@@ -102,6 +102,13 @@ pub(crate) fn pass_gate(
         fail_step(transition, index, "arguments_too_large", &message, None);
         return Gate::Closed;
     }
+    let context = match plan_context(transition, call.tool, &call.args) {
+        Ok(context) => context,
+        Err(message) => {
+            fail_step(transition, index, INVALID_PLAN, &message, None);
+            return Gate::Closed;
+        }
+    };
     let item = ApprovalItem {
         id,
         parent: parent_id(transition, index),
@@ -112,7 +119,7 @@ pub(crate) fn pass_gate(
         args: call.args.take(),
         digest,
     };
-    ask_approval(transition, index, &rule, item);
+    ask_approval(transition, index, &rule, (item, context));
     Gate::Closed
 }
 
@@ -227,7 +234,7 @@ fn ask_approval(
     transition: &mut RunTransition<'_>,
     index: usize,
     rule: &ApprovalRule,
-    item: ApprovalItem,
+    (item, context): (ApprovalItem, Value),
 ) {
     let id = next_hold_id(&mut transition.run);
     let void = void_reason(transition, index, &item.digest);
@@ -253,8 +260,8 @@ fn ask_approval(
         policy: rule.votes,
         policies: rule.policies.clone(),
         time_by_policy: rule.time_by_policy,
-        steps_left: Some(steps_left(transition, index)),
-        context: plan_context(transition, &item),
+        steps_left: Some(plan_length(&item).unwrap_or_else(|| steps_left(transition, index))),
+        context,
         items: vec![item.clone()],
         revises: source_of(transition, index),
         asks_again: earlier,
@@ -293,14 +300,22 @@ fn ask_approval(
     );
 }
 
+/// The number of steps that the approval of a plan starts; none: another call.
+fn plan_length(item: &ApprovalItem) -> Option<u32> {
+    let steps = item
+        .args
+        .get("steps")
+        .filter(|_| item.tool.as_str() == START_PLAN);
+    u32::try_from(steps?.as_array()?.len()).ok()
+}
+
 /// The title of a request, and what the call does.
 fn asked_texts(item: &ApprovalItem) -> (String, String) {
     let tool = &item.tool;
     if tool.as_str() != START_PLAN {
         return (tool.to_string(), format!("call {tool}"));
     }
-    let steps = item.args.get("steps").and_then(Value::as_array);
-    let wish = match steps.map_or(0, Vec::len) {
+    let wish = match plan_length(item).unwrap_or_default() {
         1 => "start a plan of 1 step".to_owned(),
         count => format!("start a plan of {count} steps"),
     };

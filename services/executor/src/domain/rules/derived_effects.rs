@@ -355,7 +355,7 @@ pub(crate) fn with_derived_effects(mut transition: RunTransition<'_>, reply: Rep
         items,
         values,
         snapshot,
-        own_plan,
+        generated_plan,
         ..
     } = transition;
     effects.extend(
@@ -378,7 +378,7 @@ pub(crate) fn with_derived_effects(mut transition: RunTransition<'_>, reply: Rep
     let fact = |(name, value)| (Need::Value(run.id, name), Fact::Value(value));
     let mut facts: Vec<_> = values.into_iter().map(fact).collect();
     facts.extend(limit_facts);
-    facts.extend(own_plan.map(|plan| (Need::RunPlan(run.id), Fact::Plan(plan))));
+    facts.extend(generated_plan.map(|plan| (Need::GeneratedPlan(run.id), Fact::Plan(plan))));
     facts.extend(inputs);
     if let Some(snapshot) = snapshot {
         let snapshot = Arc::new(*snapshot);

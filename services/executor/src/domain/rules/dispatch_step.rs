@@ -46,8 +46,8 @@ pub(crate) fn dispatch_step(
     let Action::Tool { tool, .. } = &planned.action else {
         return;
     };
-    // Before the gate, so that no approval is used up.
-    if hold_by_budget(transition, index) {
+    // Before the gate, so that no approval is used up. The start of a plan calls nothing.
+    if tool != START_PLAN && hold_by_budget(transition, index) {
         return;
     }
     let (entry, tool_name) = match callable(transition, planned, tool, &args) {
@@ -64,12 +64,14 @@ pub(crate) fn dispatch_step(
         Gate::Approved(args) => (args, true),
         Gate::Closed => return,
     };
+    if tool == START_PLAN
+        && let Ok(plan) = transition.plan()
+    {
+        return start_plan(transition, &plan.plan, index, &args);
+    }
     // People may have edited them. The handoff service has checked that against the schema of that time.
     if is_gated && let Some(message) = invalid_args(&entry, &args) {
         return fail_step(transition, index, INVALID_ARGS, &message, None);
-    }
-    if tool == START_PLAN {
-        return start_plan(transition, index, &args);
     }
     let handed = Dispatched {
         at: transition.now,

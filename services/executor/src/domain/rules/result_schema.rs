@@ -1,4 +1,4 @@
-//! Whether the result of a tool fits the schema that the tool was registered with. That of a planner must be a valid plan.
+//! Whether the result of a tool fits the schema that the tool was registered with.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,6 @@ use holdpoint_holds::json_schema::{join_errors, value_errors};
 use crate::domain::decision::Undecided;
 use crate::domain::input::StepReport;
 use crate::domain::rules::dispatch_step::load_tool_entry;
-use crate::domain::rules::run_plan::{plan_error, refused_plan};
 use crate::domain::transition::RunTransition;
 
 /// Code of a step whose result does not fit.
@@ -21,11 +20,6 @@ pub(crate) fn check_result<'r>(
     index: usize,
     report: &'r StepReport,
 ) -> Result<Cow<'r, StepReport>, Undecided> {
-    if report.result.success
-        && let Some(error) = plan_error(transition, index, &report.result.data)?
-    {
-        return Ok(Cow::Owned(refused_plan(report, error)));
-    }
     let fits = Ok(Cow::Borrowed(report));
     let at_worker = transition
         .step(index)

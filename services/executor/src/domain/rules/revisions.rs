@@ -76,6 +76,7 @@ pub(crate) fn revise_step(
         instructions: instructions.to_owned(),
         by: by.clone(),
         revision,
+        ..Feedback::default()
     }));
     step.dispatch += 1;
     step.phase = StepPhase::Planned;

@@ -83,7 +83,7 @@ pub(super) fn run() -> Run {
         workspace: acme(),
         agent: "outreach".parse().unwrap(),
         plan: 1,
-        has_own_plan: false,
+        has_generated_plan: false,
         contact: Some("ada".parse().unwrap()),
         labels: BTreeMap::new(),
         started_by: Actor("owner".to_owned()),

@@ -108,12 +108,12 @@ fn begin_fan_out(
     if !recipients.is_empty() {
         return Ok(FanOutProgress::to(recipients));
     }
-    Ok(
-        match watchers(workspace, subject, None, lookup)?.is_empty() {
-            true => FanOutProgress::Done,
-            false => FanOutProgress::Watchers { after: None },
-        },
-    )
+    let has_watchers = !watchers(workspace, subject, None, lookup)?.is_empty();
+    Ok(if has_watchers {
+        FanOutProgress::Watchers { after: None }
+    } else {
+        FanOutProgress::Done
+    })
 }
 
 /// What later decisions of the batch read of a request whose notification another one replaces.

@@ -60,7 +60,7 @@ fn run(phase: Phase) -> Run {
         workspace: "acme".parse().unwrap(),
         agent: "outreach".parse().unwrap(),
         plan: 1,
-        has_own_plan: false,
+        has_generated_plan: false,
         contact: Some(ada()),
         labels: BTreeMap::new(),
         started_by: owner(),

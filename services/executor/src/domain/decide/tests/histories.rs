@@ -380,6 +380,10 @@ fn by_tools(world: &World, next: &Move) -> Option<RunInput> {
 fn live(plan: Plan, moves: &[Move], times: usize) -> World {
     let mut world = World::of_plan(plan);
     world.give(start_input());
+    // As if a planner had made the plan.
+    if moves.len() % 2 == 1 {
+        world.use_generated_plan();
+    }
     for next in moves {
         let Some(input) = input(&mut world, next) else {
             continue;

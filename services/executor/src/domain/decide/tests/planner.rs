@@ -1,18 +1,22 @@
 //! Words 3: a tool makes the steps of a run, people approve them, and then they are done.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use chrono::TimeDelta;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, HoldState};
 use holdpoint_contracts::run::{RunStatus, StepStatus};
+use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_contracts::tool::Risk;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::tools::{operator_tool, spec as refund_tool};
-use super::world::{Heard, World, done, owner};
-use crate::domain::RunInput;
+use super::world::{Heard, World, broken, done, owner};
 use crate::domain::plan::Plan;
-use crate::domain::run::StepPhase;
+use crate::domain::run::{Choice, StepPhase};
+use crate::domain::{PlanFact, RunInput, StepReport};
 
 const AGENT: &str = "
 agent: outreach
@@ -146,13 +150,31 @@ fn an_edited_plan_that_is_not_valid_fails_the_run() {
 fn a_plan_is_sent_back() {
     let mut world = planned(AGENT, &two_steps());
     assert_eq!(hold_of_plan(&world).revises.as_deref(), Some("plan"));
-    close(&mut world, HoldOutcome::Revised, json!("Wait 3 days."));
+    close(
+        &mut world,
+        HoldOutcome::Revised,
+        json!("Wait 3 days.\nNothing else."),
+    );
     let again = world.handed.last().unwrap().clone();
     assert_eq!(again.step, "plan");
+    let asked = "Wait 3 days.\nNothing else.";
     assert_eq!(
         again.args_with_feedback()["feedback"]["instructions"],
-        "Wait 3 days."
+        asked
     );
+    world.report("plan", done(json!({ "steps": [] })));
+    world.fire_next();
+    let again = world.handed.last().unwrap().clone();
+    let feedback = &again.args_with_feedback()["feedback"];
+    assert_eq!(
+        (&feedback["instructions"], &feedback["by"]),
+        (&json!(asked), &json!("ada"))
+    );
+    assert_eq!(
+        feedback["errors"],
+        "A plan has 1 to 1000 steps; this one has 0."
+    );
+    assert!(again.idempotency_key().ends_with("/plan~1.1"));
     world.report("plan", done(json!({ "steps": [{ "wait": "3 days" }] })));
     assert_eq!(world.status(), RunStatus::AwaitingApproval);
     approve(&mut world);
@@ -165,7 +187,7 @@ fn a_rejected_plan_does_nothing() {
     close(&mut world, HoldOutcome::Rejected, json!("no"));
     assert_eq!(ids(&world), ["plan", "start-plan"]);
     assert_eq!(world.handed.len(), 1);
-    assert!(world.run().is_final());
+    assert_eq!(world.status(), RunStatus::Completed);
 }
 
 /// The planner is told what was wrong. After three plans the run fails.
@@ -185,20 +207,88 @@ fn three_plans_that_are_not_valid_fail_the_run() {
             );
             world.fire_next();
             let feedback = &world.handed.last().unwrap().args_with_feedback()["feedback"];
-            let said = feedback["instructions"].as_str().unwrap();
+            let said = feedback["errors"].as_str().unwrap();
             assert!(
-                said.contains("step-01: A plan may not call `payments.pay`"),
+                said.starts_with("step-01: A plan may not call `payments.pay`"),
                 "{said}"
             );
-            assert_eq!(feedback["by"], "holdpoint");
+            assert_eq!(feedback["refused"], attempt);
         }
     }
+    let keys: BTreeSet<_> = world
+        .handed
+        .iter()
+        .map(StepDispatch::idempotency_key)
+        .collect();
+    assert_eq!(
+        keys.len(),
+        3,
+        "a planner must not return its earlier plan: {keys:?}"
+    );
     assert_eq!(world.status(), RunStatus::Failed);
     assert_eq!(
         world.rows["plan"].error_code.as_deref(),
         Some("invalid_plan")
     );
     assert!(!world.events().contains(&EventType::RunPlanGenerated));
+}
+
+/// A worker of any tool may report the code of a plan that is not valid. It speaks for itself.
+#[test]
+fn a_worker_does_not_speak_for_the_planner() {
+    let mut world = World::started("  - { id: plan, tool: crm.find, retry: { attempts: 2 } }\n");
+    world.give(RunInput::StepResult(StepReport {
+        cost: None,
+        node: "node-a".parse().unwrap(),
+        step: "plan".to_owned(),
+        dispatch: world.dispatch("plan"),
+        error_code: Some("invalid_plan".to_owned()),
+        result: broken(),
+    }));
+    world.fire_next();
+    let again = world.handed.last().unwrap();
+    assert_eq!((again.attempt, &again.feedback), (2, &None));
+}
+
+/// People have approved a plan with the mails of their version of the agent.
+#[test]
+fn a_run_that_has_a_plan_is_not_moved_to_other_templates() {
+    let mut world = planned(AGENT, &two_steps());
+    let next = AGENT.replace("planner:", "templates: { Offer: Hi! }\nplanner:");
+    let next = Plan::compile(&next).unwrap();
+    world.next_plan = Some(Arc::new(PlanFact::new(next)));
+    let moved = world.give(RunInput::Migrate {
+        by: owner(),
+        version: None,
+    });
+    let Heard::Refused(refusal) = moved else {
+        panic!("{moved:?}")
+    };
+    assert_eq!(refusal.problem().code, "plan_differs");
+}
+
+/// A person completes the call of the planner with what is no plan. Nobody is asked about it.
+#[test]
+fn a_result_of_a_person_is_checked_before_people_are_asked() {
+    let mut world = started(AGENT);
+    world.give(RunInput::StartStep(crate::domain::DeliveredStep {
+        node: "node-a".parse().unwrap(),
+        step: "plan".to_owned(),
+        dispatch: world.dispatch("plan"),
+        delivery: 1,
+        without_lease: false,
+        is_high_risk: false,
+        is_idempotent: false,
+    }));
+    world.lose("plan");
+    assert_eq!(world.status(), RunStatus::AwaitingInput);
+    world.answer("plan", Choice::ItHappened);
+    assert_eq!(world.status(), RunStatus::Failed);
+    assert_eq!(
+        world.rows["start-plan"].error_code.as_deref(),
+        Some("unresolved_placeholder")
+    );
+    assert!(!world.events().contains(&EventType::RunAwaitingApproval));
 }
 
 /// `auto_start` asks nothing about the plan, and a risky call of it is asked about all the same.
@@ -270,6 +360,15 @@ fn a_plan_of_a_run_stays() {
     );
     approve(&mut world);
     assert_eq!(world.status(), RunStatus::Failed);
+    for from in ["plan", "start-plan"] {
+        let from = Some(from.to_owned());
+        let mut world = world.clone();
+        let retried = world.give(RunInput::Retry { by: owner(), from });
+        let Heard::Refused(refusal) = retried else {
+            panic!("{retried:?}")
+        };
+        assert_eq!(refusal.problem().code, "plan_started");
+    }
     world.contact = Some(json!({ "id": "ada", "email": "ada@x.example", "nothing": "something" }));
     let retried = world.give(RunInput::Retry {
         by: owner(),

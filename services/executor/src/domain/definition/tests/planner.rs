@@ -63,7 +63,7 @@ fn a_planner_says_what_its_plans_may_do() {
         ),
         (
             "{ tools: [log] }",
-            ["3 -  | `planner` needs `tool: NAME`: the tool that makes the steps. | "],
+            ["3 -  | `planner` needs `tool: NAME`: a tool of your own that makes the steps. | "],
         ),
         (
             "{ tool: p, tools: [log], auto_start: 1 }",
@@ -144,6 +144,14 @@ fn a_plan_that_is_not_valid_is_refused_with_its_errors() {
         (
             json!([{ "tool": "log", "retry": { "attempts": 9 } }]),
             "step-01: A plan has no `retry`: the registry of tools decides which calls may be repeated.",
+        ),
+        (
+            json!([{ "tool": "log", "args": { "idempotent": true } }]),
+            "step-01: A plan has no `idempotent`: the registry of tools decides which calls may be repeated.",
+        ),
+        (
+            json!([{ "tool": "log", "args": { "message": "{{ plan.steps }}" } }]),
+            "step-01: `plan` is not known here; an expression may use `input`, `contact`, `run` and the results of earlier steps, such as `$step-01`.",
         ),
         (
             json!([{ "run": "payments" }]),

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Plan;
 
 /// The steps of every agent with a planner: one calls it, and one starts its plan.
-pub const OWN_STEPS: usize = 2;
+pub const PLANNER_STEPS: usize = 2;
 
 /// Largest plan, in bytes of JSON. It must fit the arguments of an approval.
 pub const PLAN_BYTES_MAX: usize = 63 * 1024;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Batch, World, run_id};
 use crate::domain::decision::Lookup;
-use crate::domain::need::OWN_PLAN;
+use crate::domain::need::GENERATED_PLAN;
 use crate::domain::run::Run;
 use crate::domain::{Agent, Fact, Key, Need, PlanFact, bounded_calls, calls_of_row};
 
@@ -24,9 +24,17 @@ impl World {
         fact.map_or(Lookup::Missing, Lookup::Found)
     }
 
+    /// The plan of the agent becomes a plan of the run.
+    pub(in crate::domain::decide::tests) fn use_generated_plan(&mut self) {
+        let plan = json!(self.plan.plan);
+        self.values
+            .insert(GENERATED_PLAN.to_owned(), Arc::new(plan));
+        self.run.as_mut().unwrap().has_generated_plan = true;
+    }
+
     /// The plan that the planner of the run made.
-    fn own_plan(&self) -> Option<Fact> {
-        let plan = Value::clone(self.values.get(OWN_PLAN)?);
+    fn generated_plan(&self) -> Option<Fact> {
+        let plan = Value::clone(self.values.get(GENERATED_PLAN)?);
         let plan = PlanFact::new(serde_json::from_value(plan).unwrap());
         Some(Fact::Plan(Arc::new(plan)))
     }
@@ -71,7 +79,7 @@ impl World {
             Need::Plan(_, _, 3) => Some(Fact::Plan(self.plan.clone())),
             Need::Plan(_, _, 4) => self.next_plan.clone().map(Fact::Plan),
             Need::Plan(..) => None,
-            Need::RunPlan(_) => self.own_plan(),
+            Need::GeneratedPlan(_) => self.generated_plan(),
             Need::Value(_, name) => self.values.get(name).cloned().map(Fact::Value),
             Need::Request(_, step) => {
                 let stored = self.batch.as_ref().map(|batch| &batch.rows);
