@@ -120,9 +120,11 @@ service!(executor:
     "0053_erasures" => [include_str!("executor/0053_erasures.sql")],
     "0054_run_limits" => [include_str!("executor/0054_run_limits.sql")],
     "0055_awaited_replies" => [include_str!("executor/0055_awaited_replies.sql")],
+    "0057_message_ids" => [include_str!("executor/0057_message_ids.sql")],
 );
 service!(gateway:
     "0001_initial" => [super::USER_DIRECTORY, include_str!("gateway/0001_initial.sql")],
+    "0057_unmatched_replies" => [include_str!("gateway/0057_unmatched_replies.sql")],
 );
 service!(handoff:
     "0001_initial" => [super::KERNEL, include_str!("handoff/0001_initial.sql")],

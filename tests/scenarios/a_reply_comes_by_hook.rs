@@ -1,63 +1,10 @@
 //! A reply arrives by a signed hook while a run waits, and the run sees it when it wakes (S0-AC7).
 
-use chrono::{DateTime, Utc};
-use holdpoint_auth::WebhookSecret;
 use holdpoint_testkit::Person;
 use serde_json::{Value, json};
 
+use crate::mail_provider::{Provider, code};
 use crate::world::World;
-
-/// A mail provider that posts replies.
-struct Provider {
-    url: String,
-    secret: WebhookSecret,
-    client: reqwest::Client,
-}
-
-impl Provider {
-    async fn joins(world: &World, name: &str) -> Self {
-        let (status, made) = world
-            .up
-            .post("/hooks/inbound", &json!({ "name": name }))
-            .await
-            .unwrap();
-        assert_eq!(status, 201, "{made}");
-        let secret = made["secret"].as_str().unwrap();
-        assert!(secret.starts_with("whsec_"));
-        Self {
-            url: format!("{}{}", world.up.url, made["path"].as_str().unwrap()),
-            secret: WebhookSecret::read(secret).unwrap(),
-            client: reqwest::Client::new(),
-        }
-    }
-
-    async fn posts(&self, id: &str, at: DateTime<Utc>, body: &Value) -> (u16, Value) {
-        let body = body.to_string();
-        let signature = self.secret.sign(id, at.timestamp(), &body).unwrap();
-        self.sends(id, at, (body, signature)).await
-    }
-
-    async fn sends(&self, id: &str, at: DateTime<Utc>, what: (String, String)) -> (u16, Value) {
-        let (body, signature) = what;
-        let request = self.client.post(&self.url).body(body);
-        let request = request
-            .header("webhook-id", id)
-            .header("webhook-timestamp", at.timestamp())
-            .header("webhook-signature", signature);
-        let answer = request.send().await.unwrap();
-        (answer.status().as_u16(), answer.json().await.unwrap())
-    }
-}
-
-async fn now(world: &World) -> DateTime<Utc> {
-    let clock = world.up.call(reqwest::Method::GET, "/v1/clock", None).await;
-    let (_, clock) = clock.unwrap();
-    clock["now"].as_str().unwrap().parse().unwrap()
-}
-
-fn code((status, body): (u16, Value)) -> (u16, String) {
-    (status, body["code"].as_str().unwrap_or_default().to_owned())
-}
 
 /// S0-AC7: the reply also sets `replied` and `sentiment`. The person who takes over reads its text.
 #[tokio::test]
@@ -80,7 +27,7 @@ async fn a_reply_by_hook_becomes_a_warm_lead() {
     world.advance("2 days").await;
     let reply = json!({ "from": "zoe@ZOE.example", "subject": "Re: Introduction",
         "text": "Yes, please call me", "sentiment": "positive" });
-    let at = now(&world).await;
+    let at = world.now().await;
     for _again in 0..2 {
         let (status, response) = provider.posts("msg_1", at, &reply).await;
         assert_eq!(
@@ -136,7 +83,7 @@ async fn an_unsigned_old_or_unknown_reply_is_refused() {
     let world = World::with_test_clock().await;
     known_people(&world).await;
     let provider = Provider::joins(&world, "mail").await;
-    let at = now(&world).await;
+    let at = world.now().await;
     let ann = reply(&json!({ "contact": "ann" }));
     let forged = (ann.to_string(), "v1,bm8=".to_owned());
     let response = code(provider.sends("m", at, forged).await);
@@ -146,12 +93,8 @@ async fn an_unsigned_old_or_unknown_reply_is_refused() {
     assert_eq!(response, (401, "stale_timestamp".to_owned()));
     for (who, wanted) in [
         (json!({ "contact": "nobody" }), "unknown_contact"),
-        (json!({ "from": "nobody@x.example" }), "unknown_contact"),
         (json!({ "from": "b@x.example" }), "ambiguous_contact"),
-        (
-            json!({ "from": "a@x.example", "contact": "ann" }),
-            "invalid_body",
-        ),
+        (json!({}), "invalid_body"),
         (
             json!({ "contact": "ann", "sentiment": "rosy" }),
             "invalid_body",
@@ -175,7 +118,7 @@ async fn a_mail_that_is_posted_again_is_one_reply() {
         Provider::joins(&world, "mail").await,
         Provider::joins(&world, "other").await,
     );
-    let at = now(&world).await;
+    let at = world.now().await;
     let body = |more: Value| {
         let mut body = reply(&json!({ "from": "a@x.example", "message_id": "<1@x.example>" }));
         body.as_object_mut()
@@ -209,11 +152,17 @@ async fn a_mail_that_is_posted_again_is_one_reply() {
     let (_, said) = world.up.get("/contacts/ann/activities").await.unwrap();
     assert_eq!(said["items"].as_array().unwrap().len(), 2, "{said}");
     let long = "x".repeat(999);
-    for id in ["", "<>", "a\nb", long.as_str()] {
-        let response = mail
-            .posts("m3", at, &body(json!({ "message_id": id })))
-            .await;
-        assert_eq!(code(response), (422, "invalid_body".to_owned()));
+    for id in [
+        "",
+        "<>",
+        "a\nb",
+        "<a@x>\r\nBcc: eve@x.example",
+        long.as_str(),
+    ] {
+        for name in ["message_id", "in_reply_to"] {
+            let response = mail.posts("m3", at, &body(json!({ name: id }))).await;
+            assert_eq!(code(response), (422, "invalid_body".to_owned()), "{name}");
+        }
     }
 }
 
@@ -222,7 +171,7 @@ async fn a_hook_accepts_each_id_once_and_nothing_after_its_deletion() {
     let world = World::with_test_clock().await;
     known_people(&world).await;
     let provider = Provider::joins(&world, "mail").await;
-    let at = now(&world).await;
+    let at = world.now().await;
     let ann = reply(&json!({ "contact": "ann" }));
     let (status, _) = provider.posts("m", at, &ann).await;
     assert_eq!(status, 200);

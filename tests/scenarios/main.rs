@@ -12,6 +12,7 @@ mod browser;
 #[path = "../simulation/chance.rs"]
 mod chance;
 mod fleet;
+mod mail_provider;
 mod shop;
 mod toolbox;
 mod world;
@@ -41,6 +42,7 @@ mod a_process_dies_at_any_point;
 mod a_program_publishes_commands;
 mod a_question_is_answered;
 mod a_reply_comes_by_hook;
+mod a_reply_finds_its_thread;
 mod a_reply_skips_the_follow_up;
 mod a_request_is_answered_from_its_notification;
 mod a_risky_step_waits_for_approval;

@@ -5,6 +5,7 @@ use std::process::Output;
 use holdpoint_testkit::holdpoint_binary;
 use serde_json::{Value, json};
 
+use crate::mail_provider::Provider;
 use crate::world::{World, log};
 
 async fn holdpoint(world: &World, args: &[&str]) -> Output {
@@ -299,4 +300,39 @@ async fn an_agent_is_rehearsed_and_compared() {
         text.contains("ann      5d completed  5d handoff to @user.nina"),
         "{text}"
     );
+}
+
+/// Words 5: the replies of unknown senders, without control characters, assigned and removed.
+#[tokio::test]
+async fn unmatched_replies_are_listed_assigned_and_removed() {
+    let world = World::with_test_clock().await;
+    let contact = ["contact", "put", "{\"id\": \"zoe\"}"];
+    stdout_of(&holdpoint(&world, &contact).await);
+    let provider = Provider::joins(&world, "mail").await;
+    let at = world.now().await;
+    for id in ["m1", "m2"] {
+        let reply = json!({ "from": format!("{id}@x.example"), "text": "Yes\nplease\u{1b}[2J" });
+        assert_eq!(provider.posts(id, at, &reply).await.0, 202);
+    }
+    let list = ["contact", "unmatched", "list"];
+    let listed = stdout_of(&holdpoint(&world, &list).await);
+    let lines: Vec<_> = listed.lines().collect();
+    assert!(lines[0].starts_with("ID     RECEIVED"), "{listed}");
+    assert!(lines[1].starts_with("unm_2  2"), "{listed}");
+    assert!(
+        lines[2].ends_with("m1@x.example  Yes please[2J"),
+        "{listed}"
+    );
+    assert!(
+        lines.iter().all(|line| line.chars().count() <= 80),
+        "{listed}"
+    );
+    let assigned = holdpoint(&world, &["contact", "unmatched", "assign", "unm_1", "zoe"]).await;
+    assert_eq!(stdout_of(&assigned), "unm_1  recorded for zoe\n");
+    let removed = holdpoint(&world, &["contact", "unmatched", "remove", "unm_2"]).await;
+    assert_eq!(stdout_of(&removed), "unm_2  removed\n");
+    let absent = holdpoint(&world, &["contact", "unmatched", "remove", "unm_9"]).await;
+    assert_eq!(absent.status.code(), Some(3));
+    let listed = stdout_of(&holdpoint(&world, &list).await);
+    assert_eq!(listed, "", "nothing is left");
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use chrono::{DateTime, Utc};
 use holdpoint_bus::{Bus, StreamUse};
 use holdpoint_testkit::{TestNats, Up, UpOptions, nats, until};
 use sea_orm::{ConnectionTrait as _, Database, DatabaseConnection, Statement};
@@ -133,6 +134,13 @@ impl World {
             .unwrap();
         assert_eq!(status, 200, "{page}");
         page["items"].as_array().unwrap().clone()
+    }
+
+    /// The instant of the test clock, or the real one.
+    pub(crate) async fn now(&self) -> DateTime<Utc> {
+        let clock = self.up.call(reqwest::Method::GET, "/v1/clock", None).await;
+        let (_, clock) = clock.unwrap();
+        clock["now"].as_str().unwrap().parse().unwrap()
     }
 
     /// Subjects of the mails to an address.

@@ -4,6 +4,7 @@ mod child_runs;
 mod contact_search;
 mod early_calls;
 mod erasure;
+mod mail_thread;
 mod nodes;
 mod operations;
 mod overlay;
@@ -28,9 +29,9 @@ use holdpoint_contracts::agent::{AgentView, GetAgentStats};
 use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::erasure::GetErasure;
 use holdpoint_contracts::executor::{
-    GetAgent, GetContact, GetHistory, GetRun, GetTool, HistoryPage, ListActivities, ListAgents,
-    ListClaims, ListContacts, ListNodes, ListRuns, ListTools, PlanAgent, PlannedAgent, SERVICE,
-    SearchContacts,
+    GetAgent, GetContact, GetHistory, GetMailThread, GetRun, GetTool, HistoryPage, ListActivities,
+    ListAgents, ListClaims, ListContacts, ListNodes, ListRuns, ListTools, PlanAgent, PlannedAgent,
+    SERVICE, SearchContacts,
 };
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::operation::{
@@ -134,9 +135,12 @@ impl ExecutorQueries {
             ListActivities::NAME => {
                 write_reply(self.activities(workspace, &read_query(body)?).await?)
             }
-            ListContacts::NAME => write_reply(self.contacts(workspace, &read_query(body)?).await?),
+            ListContacts::NAME => write_reply(self.contacts(workspace, read_query(body)?).await?),
             SearchContacts::NAME => {
                 write_reply(self.search_contacts(workspace, &read_query(body)?).await?)
+            }
+            GetMailThread::NAME => {
+                write_reply(self.mail_thread(workspace, &read_query(body)?).await?)
             }
             GetRun::NAME => write_reply(self.run(workspace, &read_query(body)?).await?),
             ListRuns::NAME => write_reply(self.runs(workspace, &read_query(body)?).await?),
@@ -290,11 +294,11 @@ impl ExecutorQueries {
     async fn contacts(
         &self,
         workspace: &Workspace,
-        query: &ListContacts,
+        mut query: ListContacts,
     ) -> Result<Page<ContactView>, QueryError> {
         let limit = check_limit(query.limit)?;
-        let (email, after) = (query.email.as_deref(), query.cursor.as_deref());
-        let contacts = store::list_contacts(&self.db, workspace, email, after, limit + 1).await?;
+        query.limit = limit + 1;
+        let contacts = store::list_contacts(&self.db, workspace, &query).await?;
         let views = contacts.iter().map(Contact::view).collect();
         Ok(cut_page(views, limit, |view: &ContactView| {
             view.id.to_string()

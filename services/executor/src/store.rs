@@ -36,6 +36,7 @@ macro_rules! state_row {
 mod activity_row;
 mod agent_row;
 mod agent_version_row;
+mod contact_list;
 mod contact_row;
 mod erasure;
 mod history_row;
@@ -75,12 +76,12 @@ use crate::domain::scope::Scope;
 use crate::domain::{Aggregate, Effect, ExecutorDomain, Fact, Key, Lease, Need};
 use crate::executor::Executor;
 
-pub(crate) use activity_row::newest as activities_of;
+pub(crate) use activity_row::{mails_of, newest as activities_of};
 pub(crate) use agent_row::{list as list_agents, named as agents};
 pub(crate) use agent_version_row::{find as plans, newest as agent_versions, one as plan};
+pub(crate) use contact_list::list as list_contacts;
 pub(crate) use contact_row::{
-    erasing as unfinished_erasures, list as list_contacts, one as contact,
-    with_keys as contacts_with_keys,
+    erasing as unfinished_erasures, one as contact, with_keys as contacts_with_keys,
 };
 pub(crate) use history_row::after as history_after;
 pub(crate) use lease_event_row::{of_run as lease_events_of, of_steps as lease_events_of_steps};

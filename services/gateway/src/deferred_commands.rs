@@ -24,6 +24,7 @@ use crate::auth::caller::Caller;
 use crate::auth::token_scope::limit_to_earlier;
 use crate::problem::{ApiError, ApiResult, database_away, key_reused};
 use crate::store::commands::{self, Accepted, Stored};
+use crate::store::unmatched_replies;
 
 /// Most stored commands of one workspace for one service; one more is refused with 503.
 pub(crate) const OPEN_MAX: u64 = 10_000;
@@ -117,6 +118,8 @@ impl App {
     async fn send_round(&self) -> ApiResult<bool> {
         let before = self.clock.now() - REMEMBERED_FOR;
         commands::forget(&self.writer, before).await?;
+        let before = self.clock.now() - unmatched_replies::KEPT_FOR;
+        unmatched_replies::forget(&self.writer, before).await?;
         let open = commands::open(&self.readers, ROUND).await?;
         if open.is_empty() || !self.bus.is_connected() {
             return Ok(open.is_empty());

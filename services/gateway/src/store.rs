@@ -7,4 +7,5 @@ pub(crate) mod sessions;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tokens;
+pub(crate) mod unmatched_replies;
 pub(crate) mod workspaces;

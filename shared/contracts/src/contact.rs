@@ -52,6 +52,27 @@ pub struct Activity {
     pub text: String,
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
+    /// The Message-ID of a mail, without angle brackets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
+}
+
+/// Longest text of an activity, in characters.
+pub const ACTIVITY_CHARS_MAX: usize = 20_000;
+
+/// Longest subject of an activity, in characters.
+pub const SUBJECT_CHARS_MAX: usize = 1_000;
+
+/// Longest Message-ID, in bytes: a line of a mail (RFC 5322).
+pub const MESSAGE_ID_BYTES_MAX: usize = 998;
+
+/// The Message-ID without angle brackets. `None` if it is empty, too long or contains control characters, which could
+/// write further headers.
+#[must_use]
+pub fn read_message_id(text: &str) -> Option<&str> {
+    let id = text.trim().trim_start_matches('<').trim_end_matches('>');
+    let is_valid = (1..=MESSAGE_ID_BYTES_MAX).contains(&id.len());
+    Some(id).filter(|_| is_valid && !text.chars().any(char::is_control))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]

@@ -31,6 +31,7 @@ use crate::suspension::{
 use crate::tool::{RegisterTools, RegisteredTool, ToolView};
 
 mod child_runs;
+mod mail_thread;
 mod migrate_run;
 mod pauses;
 mod scheduled_starts;
@@ -42,6 +43,7 @@ pub use child_runs::{
     ChildRunEnd, ChildRunEndReply, ChildRunStart, ChildRunState, ChildRunsEnded, DesiredChildRun,
     RemainingBudget, SetChildRuns,
 };
+pub use mail_thread::{GetMailThread, MailThread};
 pub use migrate_run::MigrateRun;
 pub use pauses::{PauseNew, PauseWaiting};
 pub use scheduled_starts::{ScheduledStart, ScheduledStartReply, StartScheduled};
@@ -100,6 +102,7 @@ queries! {
     GetContact:     "contact"    -> ContactView;
     ListContacts:   "contacts"   -> Page<ContactView>;
     SearchContacts: "search_contacts" -> Page<ContactView>;
+    GetMailThread:  "mail_thread" -> MailThread;
     GetErasure:     "erasure"    -> ErasureView;
     ListActivities: "activities" -> Page<Activity>;
     ListTools:      "tools"      -> Page<ToolView>;
@@ -406,6 +409,9 @@ pub struct ListContacts {
     /// Only with this mail address, in capitals or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
+    /// Only those to whom a run sent the mail with this Message-ID, without angle brackets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
 }
 
 /// One run with its steps.

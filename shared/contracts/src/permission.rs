@@ -13,9 +13,9 @@ use crate::asking::RequestInput;
 use crate::erasure::EraseContact;
 use crate::executor::{
     AddActivity, ApplyAgent, CancelRun, ChildRunsEnded, DeleteAgent, DeleteContact, DeleteTool,
-    HandoffsUpdated, HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope, PutContact,
-    PutTool, ResumeRun, ResumeScope, RetryRun, SearchContacts, SetChildRuns, SignalRun, StartRun,
-    StartScheduled, TakeOverRun, TimersFired, WatchRunEnds,
+    GetMailThread, HandoffsUpdated, HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope,
+    PutContact, PutTool, ResumeRun, ResumeScope, RetryRun, SearchContacts, SetChildRuns, SignalRun,
+    StartRun, StartScheduled, TakeOverRun, TimersFired, WatchRunEnds,
 };
 use crate::handoff::{
     ActOnRequest, AskAgain, CreateStandingApproval, DecideRequest, DecideRequests, DeletePolicy,
@@ -247,15 +247,12 @@ fn of_gateway() -> Vec<String> {
     }
 }
 
-/// The commands of the built-in tools that change contacts and of `create_task`, and the query of `search_contacts`,
-/// which needs the token of a step.
+/// The commands of the built-in tools that change contacts and of `create_task`, and the queries of `search_contacts`
+/// and `send_email`, which need the token of a step.
 fn built_in_tools() -> Vec<String> {
     let mut publish = asked! { PatchContact, OpenHold };
-    publish.push(format!(
-        "hp.*.get.{}.{}",
-        SearchContacts::SERVICE,
-        SearchContacts::NAME
-    ));
+    let queries = [SearchContacts::NAME, GetMailThread::NAME];
+    publish.extend(queries.map(|query| format!("hp.*.get.{}.{query}", SearchContacts::SERVICE)));
     publish
 }
 

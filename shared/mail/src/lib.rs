@@ -79,6 +79,8 @@ pub struct Letter {
     pub to: Mailbox,
     /// The address for replies, if not the sender.
     pub reply_to: Option<Mailbox>,
+    /// The Message-ID of the mail that this one answers, without angle brackets. An invalid one is left out.
+    pub in_reply_to: Option<String>,
     pub subject: String,
     pub text: String,
     pub html: Option<String>,
@@ -140,6 +142,11 @@ impl Mailer {
         if let Some(reply_to) = letter.reply_to {
             builder = builder.reply_to(reply_to);
         }
+        let answered = letter.in_reply_to.filter(|id| is_message_id(id));
+        if let Some(id) = answered.map(|id| format!("<{id}>")) {
+            builder = with_header(builder, "In-Reply-To", id.clone());
+            builder = with_header(builder, "References", id);
+        }
         builder = with_header(builder, WORKSPACE, letter.workspace);
         if let Some(person) = letter.person {
             builder = with_header(builder, "Auto-Submitted", "auto-generated".to_owned());
@@ -152,6 +159,14 @@ impl Mailer {
         }
         .ok()
     }
+}
+
+/// Whether a text can be between the angle brackets of a Message-ID: other characters would end it or the header.
+fn is_message_id(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .chars()
+            .all(|c| c.is_ascii_graphic() && !matches!(c, '<' | '>'))
 }
 
 fn with_header(builder: MessageBuilder, name: &'static str, value: String) -> MessageBuilder {

@@ -185,13 +185,18 @@ fn commands(key: &str, workspace: &str, is_asked: bool, (service, verb): (&str, 
     }
 }
 
+/// Queries of the built-in tools, which need the token of a step.
+const ASKED_BY_TOOLS: [&str; 2] = ["search_contacts", "mail_thread"];
+
 fn asks(key: &str, workspace: &str, (service, name): (&str, &str)) -> bool {
     let knows_users = workspace == "sys" && (service, name) == ("handoff", "user_changes");
     match key.split('-').next().unwrap_or(key) {
         "gateway" => true,
-        "executor" => knows_users || (service, name) == ("executor", "search_contacts"),
+        "executor" => knows_users || (service == "executor" && ASKED_BY_TOOLS.contains(&name)),
         "notification" => knows_users,
-        "worker" => service == "executor" && ["ended_runs", "search_contacts"].contains(&name),
+        "worker" => {
+            service == "executor" && (name == "ended_runs" || ASKED_BY_TOOLS.contains(&name))
+        }
         "program" => {
             let looks = ["request", "requests", "policy", "policies"];
             let is_open = service == "executor" || (service == "handoff" && looks.contains(&name));

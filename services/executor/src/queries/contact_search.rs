@@ -1,9 +1,7 @@
 //! The search of a step for contacts.
 
-use holdpoint_auth::AuthError;
 use holdpoint_contracts::contact::ContactView;
-use holdpoint_contracts::executor::SearchContacts;
-use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::executor::{ListContacts, SearchContacts};
 use holdpoint_contracts::run::Page;
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::cut_page;
@@ -28,17 +26,21 @@ impl ExecutorQueries {
         query: &SearchContacts,
     ) -> Result<Page<ContactView>, QueryError> {
         check_search(query)?;
-        self.check_step(workspace, &query.token).await?;
+        self.run_of_step(workspace, &query.token).await?;
         let email = query.fields.get("email").and_then(Value::as_str);
+        let mut selection = ListContacts {
+            limit: PAGE,
+            cursor: query.cursor.clone(),
+            email: email.map(str::to_owned),
+            message_id: None,
+        };
         let wanted = usize::try_from(query.limit).unwrap_or(usize::MAX);
         let mut found: Vec<ContactView> = Vec::new();
-        let mut after = query.cursor.clone();
         let mut is_done = false;
         for _ in 0..ROUNDS_MAX {
-            let page =
-                store::list_contacts(&self.db, workspace, email, after.as_deref(), PAGE).await?;
+            let page = store::list_contacts(&self.db, workspace, &selection).await?;
             is_done = u64::try_from(page.len()).is_ok_and(|count| count < PAGE);
-            after = page.last().map(|contact| contact.id.to_string());
+            selection.cursor = page.last().map(|contact| contact.id.to_string());
             let page = page.iter().filter(|contact| is_found(contact, query));
             found.extend(page.map(Contact::view));
             if is_done || found.len() > wanted {
@@ -46,34 +48,10 @@ impl ExecutorQueries {
             }
         }
         let page = cut_page(found, query.limit, |view: &ContactView| view.id.to_string());
-        let stopped_at = after.filter(|_| !is_done);
+        let stopped_at = selection.cursor.filter(|_| !is_done);
         Ok(Page {
             next_cursor: page.next_cursor.or(stopped_at),
             ..page
         })
-    }
-
-    /// The token must be of a step of this workspace that a worker has now.
-    async fn check_step(&self, workspace: &Workspace, token: &str) -> Result<(), QueryError> {
-        let claims = self.steps.check(token, self.clock.now());
-        let claims = claims.map_err(AuthError::problem)?;
-        let run = if claims.workspace == *workspace {
-            store::run(&self.db, workspace, claims.run).await?
-        } else {
-            None
-        };
-        let is_live = run.is_some_and(|run| {
-            let mut steps = run.steps.iter();
-            !run.is_final()
-                && steps.any(|step| {
-                    (step.id.as_str(), step.dispatch) == (claims.step.as_str(), claims.dispatch)
-                        && step.phase.at_worker().is_some()
-                })
-        });
-        if is_live {
-            return Ok(());
-        }
-        let detail = "the step of this token has ended or was dispatched again";
-        Err(QueryError(Problem::new(401, "unauthorized", detail)))
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdpoint_contracts::contact::Activity;
+use holdpoint_contracts::contact::{Activity, ActivityKind};
 use holdpoint_ids::{ContactId, Workspace};
 use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::{self, Set};
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, ExprTrait, OnConflict};
+use sea_orm::sea_query::{Expr, ExprTrait, OnConflict, SelectStatement};
 use sea_orm::{Condition, QueryOrder, QuerySelect, QueryTrait};
 
 use super::contact_row;
@@ -29,6 +29,7 @@ pub struct Model {
     pub subject: Option<String>,
     pub text: String,
     pub at: DateTimeUtc,
+    pub message_id: Option<String>,
 }
 
 impl ActiveModelBehavior for ActiveModel {}
@@ -49,6 +50,7 @@ pub(crate) fn active(
         subject: Set(activity.subject.clone()),
         text: Set(activity.text.clone()),
         at: Set(activity.at),
+        message_id: Set(activity.message_id.clone()),
     }
 }
 
@@ -175,6 +177,18 @@ async fn delete_all(
     Ok(())
 }
 
+/// Selects the contacts to whom the mail with this Message-ID was sent. A received mail does not count: its sender
+/// chose the id.
+pub(crate) fn contacts_of_mail(workspace: &Workspace, message_id: &str) -> SelectStatement {
+    Entity::find()
+        .select_only()
+        .column(Column::Contact)
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.message_id.eq(message_id))
+        .filter(COLUMN.kind.eq(ActivityKind::EmailOut.as_str()))
+        .into_query()
+}
+
 /// The newest activities of a contact, newest first.
 pub(crate) async fn newest(
     db: &impl ConnectionTrait,
@@ -195,8 +209,30 @@ pub(crate) async fn newest(
             subject: row.subject,
             text: row.text,
             at: row.at,
+            message_id: row.message_id,
         })
     };
+    rows.into_iter().map(read).collect()
+}
+
+/// Kind and Message-ID of the mails to and from a contact, newest first.
+pub(crate) async fn mails_of(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    contact: &ContactId,
+) -> Result<Vec<(ActivityKind, String)>, StoreError> {
+    let rows: Vec<(String, String)> = Entity::find()
+        .select_only()
+        .columns([Column::Kind, Column::MessageId])
+        .filter(of_contact(workspace, contact))
+        .filter(COLUMN.message_id.is_not_null())
+        .order_by_desc(Column::At)
+        .order_by_desc(Column::Id)
+        .limit(ACTIVITIES_KEPT)
+        .into_tuple()
+        .all(db)
+        .await?;
+    let read = |(kind, id)| Ok((Entity::word(kind)?, id));
     rows.into_iter().map(read).collect()
 }
 

@@ -78,21 +78,3 @@ pub(crate) async fn erasing(
         .order_by_asc(Column::Id);
     Entity::page(db, query, limit).await
 }
-
-/// Contacts in the order of their ids, after the given id; with `email` only those with this mail address.
-pub(crate) async fn list(
-    db: &impl ConnectionTrait,
-    workspace: &Workspace,
-    email: Option<&str>,
-    after: Option<&str>,
-    limit: u64,
-) -> Result<Vec<Contact>, StoreError> {
-    let mut query = Entity::find()
-        .filter(COLUMN.workspace.eq(workspace.as_str()))
-        .filter(COLUMN.deleted_at.is_null())
-        .filter(COLUMN.id.gt(after.unwrap_or_default()));
-    if let Some(email) = email {
-        query = query.filter(COLUMN.email.eq(comparable_email(email)));
-    }
-    Entity::page(db, query.order_by_asc(Column::Id), limit).await
-}

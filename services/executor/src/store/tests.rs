@@ -23,6 +23,7 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 use holdpoint_auth::Secrets;
 use holdpoint_clock::Clock;
+use holdpoint_contracts::executor::ListContacts;
 use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_store::{Location, begin_write, migrate, open_writer};
 use sea_orm::DatabaseConnection;
@@ -71,6 +72,7 @@ async fn postgres_behaves_as_sqlite_does() {
     lists(&database("lists").await).await;
     activities::trimmed(&database("trimmed").await).await;
     activities::forgotten(&database("forgotten").await).await;
+    activities::threads(&database("threads").await).await;
     leases::stand_and_end(&database("leases").await).await;
     leases::handed_over(&database("lease_events").await).await;
     leases::queued_in_pages(&database("queued").await).await;
@@ -430,13 +432,18 @@ async fn lists(db: &DatabaseConnection) {
     );
 
     let mut seen = Vec::new();
-    let mut after: Option<String> = None;
+    let mut one = ListContacts {
+        limit: 1,
+        cursor: None,
+        email: None,
+        message_id: None,
+    };
     loop {
-        let next = list_contacts(db, &workspace, None, after.as_deref(), 1).await;
+        let next = list_contacts(db, &workspace, &one).await;
         let Some(contact) = next.unwrap().pop() else {
             break;
         };
-        after = Some(contact.id.to_string());
+        one.cursor = Some(contact.id.to_string());
         seen.push(contact.id.to_string());
     }
     seen.sort();

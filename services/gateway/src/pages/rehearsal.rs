@@ -83,6 +83,7 @@ async fn perform(
         limit: CONTACTS_SHOWN,
         email: None,
         cursor: None,
+        message_id: None,
     };
     let contacts: Page<ContactView> = viewer.query(&contacts).await?;
     if contacts.items.is_empty() {

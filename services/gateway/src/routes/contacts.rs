@@ -58,6 +58,7 @@ async fn list(reader: RunReader, params: Params) -> JsonResult<Page<ContactView>
             limit: params.limit()?,
             cursor: params.read_as("cursor")?,
             email: params.read_as("email")?,
+            message_id: None,
         };
         return Ok(Json(reader.query(query).await?));
     };
@@ -133,6 +134,7 @@ async fn add_activity(call: Call<Ask, ContactId, JsonBody<ActivityBody>>) -> Api
         subject: call.body.subject,
         text: call.body.text,
         at: call.body.at.unwrap_or_else(|| call.caller.app.clock.now()),
+        message_id: None,
     };
     let command = AddActivity {
         contact: call.id,

@@ -2,6 +2,7 @@
 
 mod contact_reply;
 mod signature;
+mod unmatched;
 
 use axum::http::StatusCode;
 use axum::routing::{get, post};
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::auth::may::{Administer, InPerson, May};
+use crate::body::invalid_field;
 use crate::call::{Call, JsonBody};
 use crate::idempotency::{self, given_answer};
 use crate::path::NoId;
@@ -32,6 +34,7 @@ pub(crate) fn routes() -> Router<App> {
             "/hooks/inbound/{name}",
             post(contact_reply::record_reply).delete(remove),
         )
+        .merge(unmatched::routes())
 }
 
 #[derive(Debug, Deserialize)]
@@ -69,6 +72,10 @@ async fn create(
 ) -> ApiResult<(StatusCode, Json<HookView>)> {
     let (caller, key, HookBody { name }) = (call.caller, call.key.as_ref(), call.body);
     let app = &caller.app;
+    if name.as_str() == unmatched::RESERVED_NAME {
+        let message = "must not be `unmatched`, which is a path of the API";
+        return Err(ApiError(invalid_field("/name", message)));
+    }
     if let Some(made) = idempotency::find_answer(app, key).await? {
         let view = read_repeated(&caller, &name, &made).await?;
         return Ok((StatusCode::CREATED, Json(view)));

@@ -36,7 +36,7 @@ async fn every_command_says_who_asks_in_a_way_that_can_be_checked() {
 }
 
 /// Method, path and what is needed.
-const ROUTES: [(&str, &str, Right); 64] = [
+const ROUTES: [(&str, &str, Right); 67] = [
     ("GET", "/agents", Right::Look),
     ("GET", "/runs", Right::Look),
     ("GET", "/runs/R", Right::Look),
@@ -99,6 +99,9 @@ const ROUTES: [(&str, &str, Right); 64] = [
     ("GET", "/contacts/c/erasure", Right::Administer),
     ("GET", "/tokens", Right::Administer),
     ("GET", "/hooks/inbound", Right::Administer),
+    ("GET", "/hooks/inbound/unmatched", Right::Look),
+    ("POST", "/hooks/inbound/unmatched/unm_1/assign", Right::Ask),
+    ("DELETE", "/hooks/inbound/unmatched/unm_1", Right::Operate),
     ("GET", "/webhooks", Right::Administer),
     ("POST", "/webhooks", Right::Administer),
     (

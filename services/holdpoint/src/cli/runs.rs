@@ -263,6 +263,9 @@ pub(crate) enum ContactCommand {
     },
     /// Show what an erasure has left to do
     Erasure(ById),
+    /// Replies of unknown senders
+    #[command(subcommand)]
+    Unmatched(UnmatchedCommand),
     /// Set fields: `replied=true score=7 note=` (an empty value removes a field)
     Set {
         #[command(flatten)]
@@ -271,4 +274,19 @@ pub(crate) enum ContactCommand {
         #[arg(required = true, value_name = "KEY=VALUE", value_parser = parsers::field)]
         fields: Vec<(String, Value)>,
     },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum UnmatchedCommand {
+    /// List the replies, newest first
+    List(PageArgs),
+    /// Record a reply for a contact
+    Assign {
+        #[command(flatten)]
+        reply: ById,
+        /// Id of the contact
+        contact: String,
+    },
+    /// Remove a reply
+    Remove(ById),
 }

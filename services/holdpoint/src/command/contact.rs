@@ -1,12 +1,14 @@
 //! `contact`: the people and companies that runs are about.
 
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::contact::ContactView;
 use holdpoint_contracts::erasure::ErasureView;
 use holdpoint_contracts::instant;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{ClientCommand, Session, page_query};
-use crate::cli::runs::ContactCommand;
+use super::{ClientCommand, Session, cells, instant as shown_instant, page_query};
+use crate::cli::runs::{ContactCommand, UnmatchedCommand};
 use crate::client::{Method, item_path};
 use crate::exit::ExitKind;
 use crate::parsers;
@@ -37,6 +39,7 @@ impl ClientCommand for ContactCommand {
                 let erasure = client.get(&path, &[]).await?;
                 return session.show(&erasure, erasure_table);
             }
+            Self::Unmatched(command) => return command.perform(session).await,
             Self::Show(contact) => client.get(&path(&contact.id)?, &[]).await?,
             Self::Set { contact, fields } => {
                 let patch: Map<String, Value> = fields.into_iter().collect();
@@ -46,6 +49,49 @@ impl ClientCommand for ContactCommand {
         };
         session.show(&body, fields_table)
     }
+}
+
+/// Characters of a reply in the list.
+const TEXT_CHARS_MAX: usize = 120;
+
+/// The list of replies without a contact.
+const UNMATCHED: &str = "hooks/inbound/unmatched";
+
+#[derive(Deserialize)]
+struct UnmatchedReply {
+    id: String,
+    from: Option<String>,
+    text: String,
+    #[serde(with = "instant")]
+    received_at: DateTime<Utc>,
+}
+
+impl ClientCommand for UnmatchedCommand {
+    async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
+        match self {
+            Self::List(page) => {
+                let heading = ["ID", "RECEIVED", "FROM", "TEXT"];
+                let query = page_query(&page);
+                session
+                    .list(UNMATCHED, &query, heading, unmatched_row)
+                    .await
+            }
+            Self::Assign { reply, contact } => {
+                let path = format!("{}/assign", item_path(UNMATCHED, &reply.id)?);
+                let text = |_: &Value| format!("{}  recorded for {contact}", reply.id);
+                session
+                    .post(&path, &json!({ "contact": contact }), text)
+                    .await
+            }
+            Self::Remove(reply) => session.delete(UNMATCHED, &reply.id, "removed").await,
+        }
+    }
+}
+
+/// The beginning of a text; `--json` has all of it.
+fn unmatched_row(reply: &UnmatchedReply) -> [String; 4] {
+    let text: String = reply.text.chars().take(TEXT_CHARS_MAX).collect();
+    cells![reply.id, shown_instant(reply.received_at), reply.from, text]
 }
 
 fn row(contact: &ContactView) -> [String; 2] {

@@ -84,7 +84,7 @@ fn builtin(bus: Bus, targets: EgressPolicy, mails: &Path) -> anyhow::Result<Vec<
     let (transport, from) = mail_transport(mails)?;
     Ok(tools::builtin(
         HttpRequest::new(targets, DEFAULT_TIMEOUT)?,
-        SendEmail::new(transport, from.as_deref())?,
+        SendEmail::new(transport, from.as_deref())?.with_threads(tools::query_over(bus.clone())),
         tools::send_over(bus.clone()),
         tools::send_over(bus.clone()),
         tools::query_over(bus),

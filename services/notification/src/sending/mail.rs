@@ -60,6 +60,7 @@ impl Pool {
         let message_id = format!("<{}@holdpoint>", escape(&id, "-_."));
         let letter = Letter {
             message_id: message_id.clone(),
+            in_reply_to: None,
             at: self.clock.now(),
             to,
             reply_to: None,

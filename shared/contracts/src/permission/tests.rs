@@ -158,6 +158,7 @@ fn the_built_in_tools_may_send_their_commands() {
             "hp.acme.ask.executor.3.patch_contact",
             "hp.acme.ask.handoff.3.open_hold",
             "hp.acme.get.executor.search_contacts",
+            "hp.acme.get.executor.mail_thread",
         ] {
             assert!(may_publish(&client, subject), "{client:?}: {subject}");
         }

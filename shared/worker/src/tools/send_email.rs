@@ -3,10 +3,16 @@
 //! Owns how a mail is composed from a step. The Message-ID is the same for every attempt of a step, so that
 //! duplicates after a crash can be detected. It must never let an argument write a header.
 
+use std::fmt;
+
+use holdpoint_contracts::executor::GetMailThread;
+use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_mail::{Letter, Mailbox, Mailer, escape, read_mailbox};
 use serde::Deserialize;
 use serde_json::json;
 
+use super::send_command::SendQuery;
 use super::{invalid_args, quote, read_args};
 use crate::tool::{BoxFuture, Risk, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 
@@ -23,9 +29,18 @@ pub const MAX_BODY: usize = 1024 * 1024;
 /// Characters of the text that the result repeats for the activities of the contact.
 const RESULT_TEXT_CHARS_MAX: usize = 10_000;
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SendEmail {
     mailer: Mailer,
+    find_thread: Option<SendQuery<GetMailThread>>,
+}
+
+impl fmt::Debug for SendEmail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendEmail")
+            .field("mailer", &self.mailer)
+            .finish_non_exhaustive()
+    }
 }
 
 impl SendEmail {
@@ -35,7 +50,33 @@ impl SendEmail {
     /// [`MailTransportError::From`]: `from` is not a mail address.
     pub fn new(transport: MailTransport, from: Option<&str>) -> Result<Self, MailTransportError> {
         let mailer = Mailer::new(transport, from)?;
-        Ok(Self { mailer })
+        Ok(Self {
+            mailer,
+            find_thread: None,
+        })
+    }
+
+    /// Mails to the contact of a run continue the conversation with it.
+    #[must_use]
+    pub fn with_threads(self, find_thread: SendQuery<GetMailThread>) -> Self {
+        Self {
+            find_thread: Some(find_thread),
+            ..self
+        }
+    }
+
+    /// The Message-ID of the mail that the next one answers. A mail is sent without it rather than not at all.
+    async fn find_answered(&self, dispatch: &StepDispatch, to: &str) -> Option<String> {
+        dispatch.contact.as_ref()?;
+        let query = GetMailThread {
+            token: dispatch.token.clone()?,
+            to: to.to_owned(),
+        };
+        let found = self.find_thread.as_ref()?(dispatch.workspace.clone(), query).await;
+        let log = |problem: &Problem| {
+            tracing::warn!(%problem, "the thread of a mail was not found; the mail begins a thread");
+        };
+        found.inspect_err(log).ok()?.message_id
     }
 
     async fn send(&self, call: &ToolCall) -> ToolResult {
@@ -48,8 +89,11 @@ impl SendEmail {
             message_id(&call.dispatch.run.to_string(), &call.dispatch.step),
             to.email.to_string(),
         );
+        let answered = self.find_answered(&call.dispatch, &address).await;
         let letter = Letter {
             message_id: message_id.clone(),
+            // After an uncertain attempt the newest mail may be this one.
+            in_reply_to: answered.filter(|id| format!("<{id}>") != message_id),
             at: call.now,
             to,
             reply_to: reply_to.transpose()?,

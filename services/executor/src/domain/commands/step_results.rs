@@ -1,7 +1,7 @@
 //! `executor.step_results`: a worker reports the result of a step, or that its tool parks. The number of the
 //! dispatch fences every report.
 
-use holdpoint_contracts::contact::{Activity, ActivityKind};
+use holdpoint_contracts::contact::{Activity, ActivityKind, SUBJECT_CHARS_MAX};
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::ActionResult;
 use holdpoint_contracts::steps::ResultReply;
@@ -11,7 +11,7 @@ use crate::domain::decision::Undecided;
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::error_text::{raw, sanitised};
 use crate::domain::input::StepReport;
-use crate::domain::model::contact::{SUBJECT_CHARS_MAX, cleaned};
+use crate::domain::model::contact::cleaned;
 use crate::domain::model::plan::Action;
 use crate::domain::model::run::{AtWorker, LATE_RESULTS_MAX, Step, StepPhase};
 use crate::domain::model::time::millis_between;
@@ -229,6 +229,7 @@ fn record_mail(
             subject,
             text: said.join("\n\n"),
             at: transition.now,
+            message_id: text("message_id").map(str::to_owned),
         }),
     });
     Ok(())

@@ -1,7 +1,7 @@
 //! A contact: the person or company that a run is about. Conditions see its current fields.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::contact::{Activity, ContactView};
+use holdpoint_contracts::contact::{Activity, ContactView, read_message_id};
 use holdpoint_contracts::erasure::{ErasureState, ErasureView};
 use holdpoint_contracts::form::plain;
 use holdpoint_contracts::message::Actor;
@@ -26,12 +26,6 @@ pub struct ContactActivity {
     /// Number of older activities that are kept.
     pub older: u64,
 }
-
-/// Longest text of an activity, in characters.
-pub const ACTIVITY_CHARS_MAX: usize = 20_000;
-
-/// Longest subject of an activity, in characters.
-pub const SUBJECT_CHARS_MAX: usize = 1_000;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contact {
@@ -108,11 +102,16 @@ impl Contact {
     }
 }
 
-/// The activity with texts that every database accepts and people may see.
+/// The activity with texts that every database accepts and people may see, without an invalid Message-ID.
 pub(crate) fn cleaned(activity: &Activity) -> Activity {
     Activity {
         subject: activity.subject.as_deref().map(plain),
         text: plain(&activity.text),
+        message_id: activity
+            .message_id
+            .as_deref()
+            .and_then(read_message_id)
+            .map(str::to_owned),
         ..activity.clone()
     }
 }

@@ -1,6 +1,7 @@
 //! What was said to and by a contact: each thing once, the oldest go, and nothing of who is forgotten.
 
 use holdpoint_contracts::contact::{Activity, ActivityKind};
+use holdpoint_contracts::executor::ListContacts;
 use holdpoint_ids::{ContactId, Workspace};
 use sea_orm::DatabaseConnection;
 use serde_json::Map;
@@ -8,7 +9,7 @@ use serde_json::Map;
 use super::{now, record_all, save_all, sqlite};
 use crate::domain::contact::{ACTIVITIES_KEPT, Contact};
 use crate::domain::{Aggregate, Effect, Fact};
-use crate::store::activity_row;
+use crate::store::{activity_row, contact_list};
 
 fn place() -> (Workspace, ContactId) {
     ("acme".parse().unwrap(), "ada".parse().unwrap())
@@ -21,6 +22,7 @@ fn said(id: &str) -> Effect {
         subject: None,
         text: id.to_owned(),
         at: now(),
+        message_id: None,
     };
     let id = id.to_owned();
     Effect::Activity {
@@ -48,6 +50,59 @@ async fn the_oldest_activities_go_one_by_one() {
 async fn a_forgotten_contact_keeps_no_activity() {
     let (_folder, db) = sqlite().await;
     forgotten(&db).await;
+}
+
+#[tokio::test]
+async fn a_sent_mail_names_its_contact() {
+    let (_folder, db) = sqlite().await;
+    threads(&db).await;
+}
+
+/// Words 5: a mail of another workspace names nothing, and neither does a received mail, because its sender chose the
+/// id.
+pub(super) async fn threads(db: &DatabaseConnection) {
+    let (workspace, contact) = place();
+    let known = Contact {
+        workspace: workspace.clone(),
+        id: contact,
+        version: 1,
+        fields: Map::new(),
+        deleted: false,
+        erasure: None,
+    };
+    save_all(db, &[(Aggregate::Contact(known), 0)]).await;
+    let mut mails = Vec::new();
+    for (id, kind) in [
+        ("sent", ActivityKind::EmailOut),
+        ("received", ActivityKind::EmailIn),
+    ] {
+        let mut effect = said(id);
+        if let Effect::Activity { activity, .. } = &mut effect {
+            activity.kind = kind;
+            activity.message_id = Some(id.to_owned());
+        }
+        mails.push(effect);
+    }
+    record_all(db, &mails).await;
+    let mails = activity_row::mails_of(db, &workspace, &place().1).await;
+    let mails = mails.unwrap().into_iter().map(|(_, id)| id);
+    assert_eq!(mails.collect::<Vec<_>>(), ["sent", "received"]);
+    let other: Workspace = "other".parse().unwrap();
+    for (workspace, id, expected) in [
+        (&workspace, "sent", 1),
+        (&workspace, "received", 0),
+        (&workspace, "sen_", 0),
+        (&other, "sent", 0),
+    ] {
+        let wanted = ListContacts {
+            limit: 2,
+            cursor: None,
+            email: None,
+            message_id: Some(id.to_owned()),
+        };
+        let found = contact_list::list(db, workspace, &wanted).await.unwrap();
+        assert_eq!(found.len(), expected, "{id}");
+    }
 }
 
 /// An import gives many the same instant: those beyond the limit go, and no more.

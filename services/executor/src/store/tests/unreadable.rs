@@ -1,5 +1,6 @@
 //! Rows that cannot be read stop nothing but themselves.
 
+use holdpoint_contracts::executor::ListContacts;
 use sea_orm::{ConnectionTrait as _, DatabaseConnection};
 
 use super::samples::{acme, agent, contact, node, run, tool};
@@ -50,7 +51,13 @@ async fn a_page_passes_over_a_row_that_cannot_be_read() {
     let found = list_runs(&db, &two).await.unwrap();
     assert_eq!(found.len(), 2);
     assert!(found.iter().all(|run| run.id != newest));
-    let found = list_contacts(&db, &workspace, None, None, 2).await;
+    let all = ListContacts {
+        limit: 2,
+        cursor: None,
+        email: None,
+        message_id: None,
+    };
+    let found = list_contacts(&db, &workspace, &all).await;
     let ids: Vec<_> = found
         .unwrap()
         .iter()

@@ -1,12 +1,17 @@
 //! `POST /hooks/inbound/{name}`: the reply of a contact (S0-AC7). It is stored with the contact, and conditions use
-//! it when their run wakes.
+//! it when their run wakes. A reply without a contact is kept for a person.
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::contact::{Activity, ActivityKind};
+use holdpoint_contracts::contact::{
+    ACTIVITY_CHARS_MAX, Activity, ActivityKind, MESSAGE_ID_BYTES_MAX, SUBJECT_CHARS_MAX,
+    read_message_id,
+};
 use holdpoint_contracts::executor::{AddActivity, ListContacts};
+use holdpoint_contracts::form::plain;
 use holdpoint_contracts::{IdempotencyKey, Problem};
 use holdpoint_ids::{ContactId, Workspace};
 use serde::{Deserialize, Serialize};
@@ -14,19 +19,22 @@ use serde_json::{Map, Value, json};
 
 use super::signature::SignedMessage;
 use crate::app::App;
-use crate::auth::caller::Caller;
 use crate::body::{self, from_json, invalid_field};
+use crate::command_outcome::CommandOutcome;
 use crate::params::NoParams;
-use crate::problem::{ApiError, ApiResult};
+use crate::problem::{ApiError, ApiResult, key_reused};
+use crate::store::unmatched_replies::{self, InboundReply, NewReply, Sentiment, Stored};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ReplyBody {
-    /// Either this or `from`.
+    /// Wins over `in_reply_to`, which wins over `from`. One of them is required.
     contact: Option<ContactId>,
     from: Option<String>,
     /// Of the mail.
     message_id: Option<String>,
+    /// Of the mail that it answers.
+    in_reply_to: Option<String>,
     subject: Option<String>,
     text: String,
     sentiment: Option<Sentiment>,
@@ -34,16 +42,23 @@ struct ReplyBody {
     at: Option<DateTime<Utc>>,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Sentiment {
-    Positive,
-    Neutral,
-    Negative,
+/// Longest `from`, in characters: the longest mail address (RFC 3696).
+const FROM_CHARS_MAX: usize = 320;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Recorded {
+    recorded: bool,
+    contact: ContactId,
 }
 
-/// Longest `message_id`, in characters: a line of a mail (RFC 5322).
-const MESSAGE_ID_CHARS_MAX: usize = 998;
+impl Recorded {
+    pub(super) const fn of(contact: ContactId) -> Self {
+        Self {
+            recorded: true,
+            contact,
+        }
+    }
+}
 
 /// A repeated `message_id` or, without one, `webhook-id` is recorded once and gets the same answer.
 pub(super) async fn record_reply(
@@ -51,89 +66,177 @@ pub(super) async fn record_reply(
     _: NoParams,
     message: SignedMessage,
 ) -> ApiResult<Response> {
-    let SignedMessage { caller, key, bytes } = message;
-    let reply: ReplyBody = from_json(&bytes)?;
-    if reply.text.trim().is_empty() {
-        return Err(ApiError(invalid_field("/text", "must not be empty")));
-    }
+    let SignedMessage {
+        caller,
+        hook,
+        key,
+        bytes,
+    } = message;
+    let (contact, reply) = read_reply(from_json(&bytes)?, app.clock.now())?;
+    let workspace = &caller.workspace;
     let key = match &reply.message_id {
-        Some(id) => message_key(&caller.workspace, id)?,
+        Some(id) => message_key(workspace, id),
         None => key,
     };
-    let contact = find_contact(&app, &caller, &reply).await?;
+    let unmatched = match unmatched_replies::find_by_key(&app.writer, &key).await? {
+        Some((digest, _)) if digest != key.digest => return Err(ApiError(key_reused())),
+        Some((_, Stored::Assigned(contact))) => return Ok(recorded(contact)),
+        Some((_, Stored::Listed(listed))) => Some(listed.id),
+        Some((_, Stored::Removed(_))) | None => None,
+    };
+    let contact = match contact {
+        Some(contact) => Some(contact),
+        None => find_contact(&app, workspace, &reply).await?,
+    };
+    let Some(contact) = contact else {
+        let new = NewReply {
+            workspace,
+            hook: &hook,
+            key: &key,
+            reply: &reply,
+            received_at: app.clock.now(),
+        };
+        let id = unmatched_replies::add(&app.writer, &new).await?;
+        let body = Json(json!({ "recorded": false, "unmatched": id }));
+        return Ok((StatusCode::ACCEPTED, body).into_response());
+    };
+    let command = activity_of(&key, &contact, reply);
+    let answered = app.command(&caller, Some(key), command).await;
+    let answered = answered.map_err(or_unknown_contact)?;
+    if let (Some(id), CommandOutcome::Done(contact)) = (unmatched, &answered) {
+        unmatched_replies::close(&app.writer, workspace, id, Some(&contact.id)).await?;
+    }
+    Ok(answered.respond(|contact| recorded(contact.id)))
+}
+
+fn recorded(contact: ContactId) -> Response {
+    Json(Recorded::of(contact)).into_response()
+}
+
+/// The contact that the program names, and the reply with texts that are bounded and plain.
+fn read_reply(
+    body: ReplyBody,
+    now: DateTime<Utc>,
+) -> Result<(Option<ContactId>, InboundReply), Problem> {
+    if body.text.trim().is_empty() {
+        return Err(invalid_field("/text", "must not be empty"));
+    }
+    if body.contact.is_none() && body.from.is_none() && body.in_reply_to.is_none() {
+        let message = "must be given, or else `from` or `in_reply_to`";
+        return Err(invalid_field("/contact", message));
+    }
+    let subject = body.subject.unwrap_or_default();
+    for (name, text, most) in [
+        ("text", &body.text, ACTIVITY_CHARS_MAX),
+        ("subject", &subject, SUBJECT_CHARS_MAX),
+    ] {
+        if text.chars().count() > most {
+            let detail = format!("`{name}` has more than {most} characters");
+            return Err(Problem::new(413, "too_large", detail));
+        }
+    }
+    let is_address =
+        |text: &str| text.chars().count() <= FROM_CHARS_MAX && !text.chars().any(char::is_control);
+    if body.from.as_deref().is_some_and(|from| !is_address(from)) {
+        let message = format!("must have at most {FROM_CHARS_MAX} characters without line breaks");
+        return Err(invalid_field("/from", &message));
+    }
+    let reply = InboundReply {
+        from: body.from,
+        subject: Some(plain(&subject)).filter(|subject| !subject.is_empty()),
+        text: plain(&body.text),
+        message_id: read_id("/message_id", body.message_id.as_deref())?,
+        in_reply_to: read_id("/in_reply_to", body.in_reply_to.as_deref())?,
+        sentiment: body.sentiment,
+        at: body.at.unwrap_or(now),
+    };
+    Ok((body.contact, reply))
+}
+
+fn read_id(pointer: &str, id: Option<&str>) -> Result<Option<String>, Problem> {
+    let Some(id) = id else {
+        return Ok(None);
+    };
+    let message =
+        || format!("must have 1 to {MESSAGE_ID_BYTES_MAX} bytes without control characters");
+    let read = read_message_id(id).ok_or_else(|| invalid_field(pointer, &message()))?;
+    Ok(Some(read.to_owned()))
+}
+
+/// The key of a mail. Providers post it again with other headers and another text, so only its id counts.
+fn message_key(workspace: &Workspace, id: &str) -> IdempotencyKey {
+    let key = body::scoped(&[workspace.as_str(), "message", id]);
+    IdempotencyKey {
+        digest: key.clone(),
+        key,
+    }
+}
+
+/// The contact to whom the answered mail was sent, or else the only one with the address.
+async fn find_contact(
+    app: &App,
+    workspace: &Workspace,
+    reply: &InboundReply,
+) -> Result<Option<ContactId>, Problem> {
+    let contacts = async |message_id: Option<String>, email: Option<String>| {
+        let query = ListContacts {
+            limit: 2,
+            cursor: None,
+            email,
+            message_id,
+        };
+        let found = app.bus.query(workspace, &query).await?.items.into_iter();
+        Ok::<Vec<_>, Problem>(found.map(|contact| contact.id).collect())
+    };
+    if let Some(id) = &reply.in_reply_to
+        && let [contact] = contacts(Some(id.clone()), None).await?.as_slice()
+    {
+        return Ok(Some(contact.clone()));
+    }
+    let Some(from) = &reply.from else {
+        return Ok(None);
+    };
+    match contacts(None, Some(from.clone())).await?.as_slice() {
+        [] => Ok(None),
+        [contact] => Ok(Some(contact.clone())),
+        [..] => Err(Problem::new(
+            422,
+            "ambiguous_contact",
+            "several contacts have this address; send `contact` instead",
+        )),
+    }
+}
+
+/// The command that records a reply: it adds an activity, and sets `replied` and `sentiment`.
+pub(super) fn activity_of(
+    key: &IdempotencyKey,
+    contact: &ContactId,
+    reply: InboundReply,
+) -> AddActivity {
     let mut patch = Map::from_iter([("replied".to_owned(), Value::Bool(true))]);
-    patch.extend(
-        reply
-            .sentiment
-            .map(|sentiment| ("sentiment".to_owned(), json!(sentiment))),
-    );
-    let command = AddActivity {
-        contact,
+    let sentiment = reply.sentiment;
+    patch.extend(sentiment.map(|sentiment| ("sentiment".to_owned(), json!(sentiment))));
+    AddActivity {
+        contact: contact.clone(),
         id: key.key.clone(),
         activity: Activity {
             kind: ActivityKind::EmailIn,
             subject: reply.subject,
             text: reply.text,
-            at: reply.at.unwrap_or_else(|| app.clock.now()),
+            at: reply.at,
+            message_id: reply.message_id,
         },
         patch,
-    };
-    let answered = app.command(&caller, Some(key), command).await;
-    let answered = answered.map_err(|problem| match problem.status {
-        404 => unknown_contact(&problem.detail),
-        _ => problem,
-    })?;
-    Ok(answered.respond(|contact| {
-        Json(json!({ "recorded": true, "contact": contact.id })).into_response()
-    }))
-}
-
-/// The key of a mail. Providers post it again with other headers and another text, so only its id counts.
-fn message_key(workspace: &Workspace, id: &str) -> Result<IdempotencyKey, Problem> {
-    let id = id.trim().trim_start_matches('<').trim_end_matches('>');
-    let is_valid = (1..=MESSAGE_ID_CHARS_MAX).contains(&id.chars().count());
-    if !is_valid || id.chars().any(char::is_control) {
-        let message =
-            format!("must have 1 to {MESSAGE_ID_CHARS_MAX} characters without line breaks");
-        return Err(invalid_field("/message_id", &message));
-    }
-    let key = body::scoped(&[workspace.as_str(), "message", id]);
-    Ok(IdempotencyKey {
-        digest: key.clone(),
-        key,
-    })
-}
-
-/// The contact with the id, or the only one with the address.
-async fn find_contact(app: &App, caller: &Caller, reply: &ReplyBody) -> Result<ContactId, Problem> {
-    let from = match (&reply.contact, &reply.from) {
-        (Some(contact), None) => return Ok(contact.clone()),
-        (None, Some(from)) => from,
-        (Some(_), Some(_)) | (None, None) => {
-            return Err(invalid_field(
-                "/contact",
-                "must be given, or else `from`, but not both",
-            ));
-        }
-    };
-    let query = ListContacts {
-        limit: 2,
-        cursor: None,
-        email: Some(from.clone()),
-    };
-    let mut found = app.bus.query(&caller.workspace, &query).await?.items;
-    match (found.pop(), found.is_empty()) {
-        (Some(contact), true) => Ok(contact.id),
-        (Some(_), false) => Err(Problem::new(
-            422,
-            "ambiguous_contact",
-            "several contacts have this address; send `contact` instead",
-        )),
-        (None, _) => Err(unknown_contact("no contact has this address")),
     }
 }
 
-fn unknown_contact(detail: &str) -> Problem {
-    let detail = format!("{detail}; create the contact first (`PUT /contacts/{{id}}`)");
+pub(super) fn or_unknown_contact(problem: Problem) -> Problem {
+    if problem.status != 404 {
+        return problem;
+    }
+    let detail = format!(
+        "{}; create the contact first (`PUT /contacts/{{id}}`)",
+        problem.detail
+    );
     Problem::new(422, "unknown_contact", detail)
 }

@@ -27,6 +27,7 @@ const SIGNATURES_MAX: usize = 10;
 pub(super) struct SignedMessage {
     /// The user who made the hook, with the rights of an agent: it asks and never decides.
     pub(super) caller: Caller,
+    pub(super) hook: HookName,
     /// One message is handled once.
     pub(super) key: IdempotencyKey,
     /// JSON.
@@ -61,8 +62,14 @@ impl FromRequest<App> for SignedMessage {
             key: body::scoped(&[workspace.as_str(), "hook", hook.name.as_str(), headers.id]),
             digest: format!("{:x}", Sha256::digest(&bytes)),
         };
+        let name = hook.name.clone();
         let caller = find_maker(app, workspace, hook).await?;
-        Ok(Self { caller, key, bytes })
+        Ok(Self {
+            caller,
+            hook: name,
+            key,
+            bytes,
+        })
     }
 }
 

@@ -1,3 +1,7 @@
+use std::sync::{Arc, Mutex};
+
+use holdpoint_contracts::executor::MailThread;
+use holdpoint_contracts::problem::Problem;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
@@ -73,6 +77,50 @@ async fn without_a_mail_server_a_mail_is_kept_as_a_file_and_listed() {
         std::fs::read_dir(dir.path().join("tmp")).unwrap().count(),
         0
     );
+}
+
+/// Words 5: a later mail answers the newest one of the conversation. An id that could write a header is left out, and a
+/// mail without a known thread is sent all the same.
+#[tokio::test]
+async fn a_later_mail_continues_the_thread() {
+    let own = "run_01920000000070008000000000000001.step-01@holdpoint";
+    let thread = |id: Option<&str>| {
+        let message_id = id.map(str::to_owned);
+        Ok(MailThread { message_id })
+    };
+    for (reply, expected) in [
+        (thread(Some("2@x.example")), Some("<2@x.example>")),
+        (thread(None), None),
+        (thread(Some("")), None),
+        (thread(Some("2@x>\r\nBcc: eve@x.example")), None),
+        (thread(Some("2@x> <3@x")), None),
+        (thread(Some(own)), None),
+        (Err(Problem::unavailable("away")), None),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&asked);
+        let tool = kept(&dir).with_threads(Arc::new(move |_workspace, query| {
+            log.lock().unwrap().push((query.token, query.to));
+            let reply = reply.clone();
+            Box::pin(async move { reply })
+        }));
+        let mut mail = call(introduction("Ann <ann@example.org>"));
+        mail.dispatch.token = Some("hps_1".to_owned());
+        tool.call(&mail).await.unwrap();
+        let sent = [("hps_1".to_owned(), "ann@example.org".to_owned())];
+        assert_eq!(*asked.lock().unwrap(), sent);
+        let file = list(dir.path()).unwrap().remove(0).file;
+        let raw = std::fs::read_to_string(dir.path().join("new").join(file)).unwrap();
+        let headers: Vec<_> = raw.split("\r\n").take_while(|it| !it.is_empty()).collect();
+        for name in ["In-Reply-To", "References"] {
+            let found = headers
+                .iter()
+                .find_map(|it| it.strip_prefix(&format!("{name}: ")));
+            assert_eq!(found, expected, "{raw}");
+        }
+        assert!(!headers.iter().any(|it| it.starts_with("Bcc")), "{raw}");
+    }
 }
 
 /// S2-R10

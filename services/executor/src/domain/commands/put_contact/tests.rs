@@ -152,6 +152,7 @@ fn what_was_said_is_bounded_and_plain() {
                 subject: Some(subject.to_owned()),
                 text: text.to_owned(),
                 at: "2026-03-02T09:00:00Z".parse().unwrap(),
+                message_id: Some("<1@x\r\nBcc: eve@x.example>".to_owned()),
             },
             patch: Map::new(),
         };
@@ -165,6 +166,7 @@ fn what_was_said_is_bounded_and_plain() {
     };
     assert_eq!(activity.subject.as_deref(), Some("ab"));
     assert_eq!(activity.text, "c\nd");
+    assert_eq!(activity.message_id, None, "it would write a header");
     let long = "x".repeat(SUBJECT_CHARS_MAX + 1);
     let Err(Undecided::Refused(refusal)) = say(&long, "") else {
         panic!("accepted");

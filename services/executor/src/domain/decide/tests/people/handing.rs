@@ -34,7 +34,9 @@ const HANDED: &str = "  - id: mail
 
 fn offered() -> World {
     let mut world = World::started(HANDED);
-    let sent = json!({ "to": "ada@x.example", "subject": "Introduction" });
+    let sent = json!({
+        "to": "ada@x.example", "subject": "Introduction", "message_id": "<1.mail@holdpoint>",
+    });
     world.report("mail", done(sent));
     world
 }
@@ -276,6 +278,7 @@ fn a_mail_that_was_sent_is_an_activity_of_the_contact() {
     assert_eq!(said.len(), 1);
     assert_eq!(said[0].kind, ActivityKind::EmailOut);
     assert_eq!(said[0].subject.as_deref(), Some("Introduction"));
+    assert_eq!(said[0].message_id.as_deref(), Some("1.mail@holdpoint"));
 }
 
 /// A worker's words about a mail are as anybody's: without what a database refuses, and bounded.
