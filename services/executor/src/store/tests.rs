@@ -30,6 +30,7 @@ use sea_orm::DatabaseConnection;
 use serde_json::json;
 
 use super::*;
+use crate::domain::need::GENERATED_PLAN;
 use crate::domain::run::Phase;
 use crate::domain::{Contact, PlanFact, Run, StepRow};
 use drift::columns;
@@ -234,6 +235,7 @@ async fn values_and_history_come_back(db: &DatabaseConnection) {
         },
         value("$input", json!({ "n": 1 })),
         value("step-01", json!(null)),
+        value(GENERATED_PLAN, json!(plan())),
         history(vec![item(1), item(2)]),
         history(vec![item(3)]),
     ];
@@ -245,6 +247,8 @@ async fn values_and_history_come_back(db: &DatabaseConnection) {
         Need::Value(run, "$input".to_owned()),
         Need::Value(run, "step-01".to_owned()),
         Need::Value(RunId::fresh(), "step-01".to_owned()),
+        Need::GeneratedPlan(run),
+        Need::GeneratedPlan(RunId::fresh()),
     ];
     let tx = begin_write(db).await.unwrap();
     let mut found = executor().find(&tx, &needs).await.unwrap();
@@ -253,6 +257,10 @@ async fn values_and_history_come_back(db: &DatabaseConnection) {
     let expected = vec![
         (
             needs[0].clone(),
+            Fact::Plan(Arc::new(PlanFact::new(plan()))),
+        ),
+        (
+            needs[5].clone(),
             Fact::Plan(Arc::new(PlanFact::new(plan()))),
         ),
         (needs[2].clone(), Fact::Value(Arc::new(json!({ "n": 1 })))),

@@ -31,6 +31,9 @@ pub const MAX_RESPONSE_BODY: usize = MAX_INLINE_RESULT;
 /// Time limit of a call, with all redirects and the whole response.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Longest time of a call whose step has a `timeout`.
+pub const LONGEST_TIMEOUT: Duration = Duration::from_mins(10);
+
 /// Redirects of one call at most.
 pub const MAX_REDIRECTS: usize = 5;
 
@@ -56,13 +59,13 @@ pub struct HttpRequest {
 }
 
 impl HttpRequest {
-    /// `timeout` limits a call with all redirects, usually to [`DEFAULT_TIMEOUT`]. A `rustls` provider must
-    /// be installed first.
+    /// `timeout` limits a call with all redirects, usually to [`DEFAULT_TIMEOUT`]. A longer `timeout` of its step counts
+    /// instead, up to [`LONGEST_TIMEOUT`]. A `rustls` provider must be installed first.
     ///
     /// # Errors
     /// TLS cannot be set up.
     pub fn new(policy: EgressPolicy, timeout: Duration) -> Result<Self, reqwest::Error> {
-        let client = policy.client(timeout)?;
+        let client = policy.client(LONGEST_TIMEOUT.max(timeout))?;
         Ok(Self {
             policy,
             client,
@@ -86,10 +89,17 @@ impl HttpRequest {
         })
     }
 
-    /// Limits the whole call to the timeout.
-    pub(super) async fn in_time(&self, run: impl Future<Output = ToolResult>) -> ToolResult {
-        let result = tokio::time::timeout(self.timeout, run).await;
-        result.unwrap_or_else(|_elapsed| Err(self.timed_out()))
+    /// Limits the whole call to its timeout.
+    pub(super) async fn in_time(
+        &self,
+        call: &ToolCall,
+        run: impl Future<Output = ToolResult>,
+    ) -> ToolResult {
+        let of_step = call.dispatch.timeout_ms.map(Duration::from_millis);
+        let of_step = of_step.unwrap_or_default().min(LONGEST_TIMEOUT);
+        let limit = self.timeout.max(of_step);
+        let result = tokio::time::timeout(limit, run).await;
+        result.unwrap_or_else(|_elapsed| Err(timed_out(limit)))
     }
 
     /// Sends the request, follows redirects, adds the cost, and reads the whole response. A status of 400 or above is a
@@ -169,18 +179,18 @@ impl HttpRequest {
             return refused(reason);
         }
         if error.is_timeout() {
-            return self.timed_out();
+            return timed_out(LONGEST_TIMEOUT);
         }
         if error.is_connect() {
             return ToolFailure::new("connect_failed", "The address could not be reached.");
         }
         ToolFailure::new("http_failed", "The connection failed during the request.")
     }
+}
 
-    fn timed_out(&self) -> ToolFailure {
-        let within = duration::describe(self.timeout);
-        ToolFailure::new("timeout", format!("No full answer within {within}."))
-    }
+fn timed_out(limit: Duration) -> ToolFailure {
+    let within = duration::describe(limit);
+    ToolFailure::new("timeout", format!("No full answer within {within}."))
 }
 
 impl Tool for HttpRequest {
@@ -193,7 +203,7 @@ impl Tool for HttpRequest {
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
-        Box::pin(self.in_time(self.run(call)))
+        Box::pin(self.in_time(call, self.run(call)))
     }
 }
 

@@ -89,7 +89,7 @@ async fn perform(
             .json(&call.dispatch.args_with_feedback())?;
         result(http.exchange(request, &call.cost).await?)
     };
-    let mut result = http.in_time(exchange).await;
+    let mut result = http.in_time(call, exchange).await;
     // A server may send back what it got.
     match &mut result {
         Ok(success) => {

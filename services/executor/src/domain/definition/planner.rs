@@ -6,6 +6,7 @@
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::tool::{START_PLAN, is_built_in};
+use holdpoint_contracts::value_limits::{EXACT_INTEGER_MAX, has_inexact_integer};
 use serde_json::{Map, Value, json};
 
 use super::calendar::UTC;
@@ -24,6 +25,9 @@ const PLANNER: &str = "planner";
 
 /// Most tools that a planner may use.
 const TOOLS_MAX: usize = 100;
+
+/// Longest text for a planner, in bytes.
+const GOAL_BYTES_MAX: usize = 64 * 1024;
 
 /// Longest time of one call of the planner.
 const PLAN_WITHIN: &str = "60 seconds";
@@ -65,11 +69,20 @@ impl Plan {
                     "A plan has 1 to {MAX_STEPS} steps; this one has {count}."
                 )));
             }
+            Value::Null => {
+                let message = "The result has no `steps`; expected `{\"steps\": [...]}`.";
+                return Err(error(message.to_owned()));
+            }
             other => {
                 let text = shown(other);
                 return Err(error(format!("`steps` is a list of steps, not {text}.")));
             }
         };
+        if steps.iter().any(has_inexact_integer) {
+            return Err(error(format!(
+                "The steps have an integer beyond {EXACT_INTEGER_MAX}; write it as a text."
+            )));
+        }
         let bytes: usize = steps.iter().map(json_bytes).sum();
         if bytes > PLAN_BYTES_MAX {
             return Err(error(format!(
@@ -95,6 +108,9 @@ impl Plan {
             .map(Draft::of);
         let mut drafts: Vec<_> = own.collect();
         for (at, step) in steps.iter().enumerate() {
+            if checker.is_full() {
+                return Err(checker.answer());
+            }
             checker.refuse_fields(at + PLANNER_STEPS, step, &planner.tools);
             drafts.push(checker.draft(at + PLANNER_STEPS, step));
         }
@@ -106,7 +122,7 @@ impl Plan {
         let words = steps
             .iter()
             .enumerate()
-            .map(|(at, step)| words_of(at, step));
+            .map(|(at, step)| plan_words(at, step));
         let own_words = std::iter::repeat_n(String::new(), PLANNER_STEPS);
         let tools = planner.tools.clone();
         Ok(Self {
@@ -120,6 +136,17 @@ impl Plan {
             })),
             ..self.clone()
         })
+    }
+}
+
+/// The words of a step in a plan. Those of a mail would hide the text of its template.
+fn plan_words(at: usize, step: &Value) -> String {
+    let args = step.get("args");
+    let has_template = args.is_some_and(|args| args.get("template").is_some());
+    if has_template {
+        String::new()
+    } else {
+        words_of(at, step)
     }
 }
 
@@ -225,6 +252,14 @@ impl AgentChecker<'_> {
             return None;
         }
         match agent.get("instructions") {
+            Some(Value::String(text)) if text.len() > GOAL_BYTES_MAX => {
+                let bytes = text.len();
+                let message = format!(
+                    "`instructions` for a planner have at most {GOAL_BYTES_MAX} bytes; these have {bytes}."
+                );
+                self.report_field("instructions", "", message);
+                None
+            }
             Some(Value::String(text)) if !text.trim().is_empty() => Some(text.clone()),
             other => {
                 let text = other.map(shown).unwrap_or_default();

@@ -46,6 +46,7 @@ pub(super) struct InMemoryRun<'s> {
     id: RunId,
     timers: BTreeMap<HoldId, (u64, DateTime<Utc>)>,
     values: BTreeMap<String, Arc<Value>>,
+    generated_plan: Option<Arc<PlanFact>>,
     rows: BTreeMap<String, StepRow>,
     activities: Vec<Activity>,
     /// Memory of the values and rows that were kept so far, as an estimate.
@@ -107,6 +108,7 @@ impl<'s> InMemoryRun<'s> {
             id,
             timers: BTreeMap::new(),
             values: BTreeMap::new(),
+            generated_plan: None,
             rows: BTreeMap::new(),
             activities: Vec::new(),
             kept_bytes: 0,
@@ -223,11 +225,7 @@ impl<'s> InMemoryRun<'s> {
                 tool.cloned().map(Fact::Tool)
             }
             Need::Plan(..) => Some(Fact::Plan(Arc::clone(&self.setup.plan))),
-            Need::GeneratedPlan(_) => {
-                let plan = self.values.get(GENERATED_PLAN)?;
-                let plan = serde_json::from_value(Value::clone(plan)).ok()?;
-                Some(Fact::Plan(Arc::new(PlanFact::new(plan))))
-            }
+            Need::GeneratedPlan(_) => self.generated_plan.clone().map(Fact::Plan),
             Need::Value(_, name) => self.values.get(name).cloned().map(Fact::Value),
             Need::Request(_, step) => {
                 let request = self.rows.get(step)?.request.clone()?;
@@ -274,6 +272,10 @@ impl<'s> InMemoryRun<'s> {
             match effect {
                 Effect::Value { name, value, .. } => {
                     self.kept_bytes = self.kept_bytes.saturating_add(memory_of(&value));
+                    if name == GENERATED_PLAN {
+                        let plan = serde_json::from_value(Value::clone(&value)).ok();
+                        self.generated_plan = plan.map(|plan| Arc::new(PlanFact::new(plan)));
+                    }
                     self.values.insert(name, value);
                 }
                 Effect::Activity { activity, .. } => self.activities.push(activity),

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::domain::decision::Undecided;
 use crate::domain::definition::MAX_STEPS as STEPS_MAX;
 use crate::domain::input::StepReport;
-use crate::domain::model::plan::Plan;
 use crate::domain::model::plan::planner::PLANNER_STEPS;
+use crate::domain::model::plan::{Plan, PlannedStep};
 use crate::domain::model::run::{Step, StepPhase};
 use crate::domain::need::{GENERATED_PLAN, PlanFact};
 use crate::domain::rules::fail_step::fail_step;
@@ -29,7 +29,13 @@ const ERRORS_SHOWN: usize = 10;
 
 /// Steps of a plan that its event and its approval list, and the longest text of one.
 const STEPS_SHOWN: usize = 100;
-const STEP_CHARS_SHOWN: usize = 200;
+const STEP_CHARS_SHOWN: usize = 2_000;
+
+/// Longest text of one argument that is shown without words.
+const VALUE_CHARS_SHOWN: usize = 300;
+
+/// Most bytes of the words of a plan. The others are in the arguments.
+const PLAN_BYTES_SHOWN: usize = 24 * 1024;
 
 /// Most characters of what a planner is told about its last plan.
 const FEEDBACK_CHARS_MAX: usize = 4_000;
@@ -81,8 +87,10 @@ fn not_valid(errors: &str) -> String {
 
 /// Adds a new plan to the history.
 pub(crate) fn record_plan(transition: &mut RunTransition<'_>, step: &str, made: &Plan) {
-    let steps = shown_steps(made).map(|(id, text)| json!({ "id": id, "text": text }));
-    let steps: Vec<_> = steps.collect();
+    let steps = shown_steps(made).into_iter();
+    let steps: Vec<_> = steps
+        .map(|(id, text)| json!({ "id": id, "text": text }))
+        .collect();
     let message = format!("{step} made a plan of {}.", count_text(made));
     let data = json!({ "steps": steps, "count": made.steps.len() - PLANNER_STEPS });
     transition.event(EventType::RunPlanGenerated, Some(step), message, data);
@@ -103,8 +111,8 @@ pub(crate) fn plan_context(
     };
     let made = plan.plan.with_steps(steps_of(args));
     let made = made.map_err(|errors| not_valid(&errors_text(&errors)))?;
-    let lines = shown_steps(&made).map(|(id, text)| format!("{id}: {text}"));
-    let mut lines: Vec<_> = lines.collect();
+    let lines = shown_steps(&made).into_iter();
+    let mut lines: Vec<_> = lines.map(|(id, text)| format!("{id}: {text}")).collect();
     let left = made.steps.len() - PLANNER_STEPS - lines.len();
     if left > 0 {
         lines.push(format!("and {left} more, which the arguments have"));
@@ -126,20 +134,69 @@ pub(crate) fn plan_schema(tool: &ToolName) -> Option<Value> {
     })
 }
 
-/// The first steps that a planner made, each with its words.
-fn shown_steps(made: &Plan) -> impl Iterator<Item = (&str, String)> {
-    let steps = made.steps.iter().zip(&made.words);
-    let steps = steps.skip(PLANNER_STEPS).take(STEPS_SHOWN);
-    steps.map(|(step, words)| {
-        let condition = step.when.as_ref().filter(|_| words.is_empty());
-        let condition = condition.map(|when| format!(", if {when}"));
+/// The first steps that a planner made, in words.
+fn shown_steps(made: &Plan) -> Vec<(&str, String)> {
+    let steps = made.steps.iter().zip(&made.words).enumerate();
+    let steps = steps.skip(PLANNER_STEPS);
+    let steps = steps.map(|(index, (step, words))| {
         let text = if words.is_empty() {
-            step.describe() + &condition.unwrap_or_default()
+            described_step(made, index, step)
         } else {
-            words.clone()
+            cut(words, STEP_CHARS_SHOWN)
         };
-        (step.id.as_str(), cut(&text, STEP_CHARS_SHOWN))
-    })
+        (step.id.as_str(), text)
+    });
+    let mut bytes = 0;
+    let shown = steps.take_while(|(_, text)| {
+        bytes += text.len();
+        bytes <= PLAN_BYTES_SHOWN
+    });
+    shown.take(STEPS_SHOWN).collect()
+}
+
+/// A step for which the grammar has no words: what it does, when, and with which arguments.
+fn described_step(made: &Plan, index: usize, step: &PlannedStep) -> String {
+    let mut text = step.describe();
+    if let Some(when) = &step.when {
+        text = format!("{text}, if {when}");
+    }
+    let needed: Vec<_> = (step.needs.iter())
+        .filter_map(|at| made.steps.get(*at))
+        .map(|needed| needed.id.as_str())
+        .collect();
+    // By default a step follows the one before.
+    if step.needs.as_slice() != [index.saturating_sub(1)] {
+        text = match needed.as_slice() {
+            [] => format!("{text}, at once"),
+            needed => format!("{text}, after {}", needed.join(" and ")),
+        };
+    }
+    let args = step.action.template();
+    let args = args.map(|args| format!(" with {}", short_args(&args)));
+    cut(&(text + &args.unwrap_or_default()), STEP_CHARS_SHOWN)
+}
+
+/// Arguments of which each text is cut, so that none hides another.
+fn short_args(args: &Value) -> String {
+    let short = match args {
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            let fields = fields.map(|(name, value)| (name.clone(), short_value(value)));
+            Value::Object(fields.collect())
+        }
+        other => short_value(other),
+    };
+    cut(&short.to_string(), STEP_CHARS_SHOWN)
+}
+
+fn short_value(value: &Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(cut(text, VALUE_CHARS_SHOWN)),
+        Value::Array(_) | Value::Object(_) => {
+            Value::String(cut(&value.to_string(), VALUE_CHARS_SHOWN))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
 }
 
 /// Continues the run with an approved plan. The arguments may be edited, so they are compiled again.

@@ -51,6 +51,7 @@ fn runs_of_every_phase_are_read() {
     assert!(runs.iter().any(|run| run.suspension.is_some()));
     assert!(runs.iter().any(|run| !run.incidents.is_empty()));
     assert!(runs.iter().any(|run| run.parent.is_some()), "a child run");
+    assert!(runs.iter().any(|run| run.has_generated_plan));
     assert!(steps().any(|step| step.awaited_runs().is_some()));
     let answered = runs.iter().flat_map(Run::questions);
     assert!(
@@ -84,6 +85,7 @@ fn plans_with_every_action_are_read() {
     let steps = plans.iter().flat_map(|plan| &plan.steps);
     assert_all_variants::<Action>(steps.map(|step| &step.action));
     assert!(plans.iter().any(|plan| plan.inputs.is_some()));
+    assert!(plans.iter().any(|plan| plan.planner.is_some()));
     let in_words = plans.iter().find(|plan| !plan.words.is_empty());
     assert!(in_words.is_some_and(|plan| plan.working_days != WorkingDays::default()));
 }

@@ -181,6 +181,27 @@ fn a_plan_is_sent_back() {
     assert_eq!(ids(&world), ["plan", "start-plan", "step-01"]);
 }
 
+/// A step hides nothing from its approver: neither an argument, nor the text of a template.
+#[test]
+fn people_see_all_that_a_plan_does() {
+    let agent = AGENT.replace("planner:", "templates: { Offer: Have a month. }\nplanner:");
+    let steps = json!([
+        { "tool": "send_email", "args": { "to": "mallory@x.example", "template": "Offer" } },
+        { "needs": [], "timeout": "1m", "tool": "log", "args": { "long": "x".repeat(900), "message": "secret" } },
+        { "needs": ["step-01"], "when": "contact.replied", "tool": "log", "args": { "message": "bye" }, "claim_timeout": "60s" },
+    ]);
+    let world = planned(&agent, &steps);
+    let context = &hold_of_plan(&world).context["plan"];
+    for (line, parts) in [
+        (0, &["mallory@x.example", "Have a month."][..]),
+        (1, &["at once", "secret"]),
+        (2, &["after step-01", "if contact.replied", "bye"]),
+    ] {
+        let text = context[line].as_str().unwrap();
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    }
+}
+
 #[test]
 fn a_rejected_plan_does_nothing() {
     let mut world = planned(AGENT, &two_steps());

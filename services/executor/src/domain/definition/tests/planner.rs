@@ -82,6 +82,14 @@ fn a_planner_says_what_its_plans_may_do() {
     assert!(sent(steps)[0].contains("the planner makes the steps"));
     let no_text = "agent: a\nplanner: { tool: p, tools: [log] }\n";
     assert!(sent(no_text)[0].contains("needs `instructions`"));
+    let long = "x".repeat(65_537);
+    let long = sent(&format!(
+        "agent: a\nplanner: {{ tool: p, tools: [log] }}\ninstructions: {long}\n"
+    ));
+    assert!(
+        long[0].contains("at most 65536 bytes; these have 65537"),
+        "{long:?}"
+    );
     let own = one_step("tool: start_plan\nargs: { steps: [] }");
     assert!(own[0].contains("a step cannot call it"), "{own:?}");
 }
@@ -110,7 +118,10 @@ fn the_steps_of_a_plan_follow_the_steps_of_the_agent() {
 #[test]
 fn a_plan_that_is_not_valid_is_refused_with_its_errors() {
     for (steps, error) in [
-        (Value::Null, ": `steps` is a list of steps, not null."),
+        (
+            Value::Null,
+            ": The result has no `steps`; expected `{\"steps\": [...]}`.",
+        ),
         (json!({}), ": `steps` is a list of steps, not {}."),
         (json!([]), ": A plan has 1 to 1000 steps; this one has 0."),
         (
@@ -168,6 +179,13 @@ fn a_plan_that_is_not_valid_is_refused_with_its_errors() {
     ] {
         assert_eq!(errors_of(&steps), [error]);
     }
+}
+
+/// The gate could not approve such a plan exactly.
+#[test]
+fn a_plan_with_an_inexact_integer_is_refused() {
+    let errors = errors_of(&json!([{ "tool": "log", "args": { "x": 9_007_199_254_740_993_u64 } }]));
+    assert!(errors[0].contains("write it as a text"), "{errors:?}");
 }
 
 /// A plan must fit an approval.
