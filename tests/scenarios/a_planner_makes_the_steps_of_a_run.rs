@@ -168,5 +168,5 @@ async fn a_hostile_contact_calls_no_other_tool() {
     let prompts = model.calls();
     assert_eq!(prompts.len(), 3, "only the model was called");
     let feedback = &prompts[2].body;
-    assert!(feedback.contains("the plan is not valid"), "{feedback}");
+    assert!(feedback.contains("A plan may not call"), "{feedback}");
 }

@@ -12,8 +12,8 @@ pub(crate) struct Rows {
     width: Option<usize>,
 }
 
-/// Longest text that never wraps, such as an instant.
-const SHORT_MAX: usize = 24;
+/// Longest text that never wraps: an instant with its offset.
+const SHORT_MAX: usize = 26;
 
 /// Columns between two cells.
 const GAP: u16 = 2;
@@ -268,8 +268,8 @@ run_22  completed";
         rows.push(cells);
         rows.push([id, "outreach", "completed", "", created, "", ""]);
         let expected = "\
-RUN                                   AGENT     STATUS   CONTACT
-run_0193aaaabbbb7ccc8dddeeeeeeeeeeee  outreach  waiting  c-ada
+RUN                                   AGENT     STATUS     CONTACT
+run_0193aaaabbbb7ccc8dddeeeeeeeeeeee  outreach  waiting    c-ada
   created 2026-01-01 12:00:00; until 2026-01-04 12:00:00 +02:00; Paused by
   owner; the timer hold has 3 days left, and the run continues when a person
   resumes it.

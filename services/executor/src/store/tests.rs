@@ -63,6 +63,7 @@ async fn postgres_behaves_as_sqlite_does() {
         .await
     };
     comes_back(&database("comes_back").await).await;
+    a_generated_plan_comes_back(&database("plans").await).await;
     values_and_history_come_back(&database("values").await).await;
     one_winner(&database("one_winner").await).await;
     columns(&database("columns").await).await;
@@ -96,6 +97,7 @@ async fn postgres_behaves_as_sqlite_does() {
 async fn every_aggregate_comes_back_as_it_was_saved() {
     let (_dir, db) = sqlite().await;
     comes_back(&db).await;
+    a_generated_plan_comes_back(&db).await;
     values_and_history_come_back(&db).await;
 }
 
@@ -235,7 +237,6 @@ async fn values_and_history_come_back(db: &DatabaseConnection) {
         },
         value("$input", json!({ "n": 1 })),
         value("step-01", json!(null)),
-        value(GENERATED_PLAN, json!(plan())),
         history(vec![item(1), item(2)]),
         history(vec![item(3)]),
     ];
@@ -247,8 +248,6 @@ async fn values_and_history_come_back(db: &DatabaseConnection) {
         Need::Value(run, "$input".to_owned()),
         Need::Value(run, "step-01".to_owned()),
         Need::Value(RunId::fresh(), "step-01".to_owned()),
-        Need::GeneratedPlan(run),
-        Need::GeneratedPlan(RunId::fresh()),
     ];
     let tx = begin_write(db).await.unwrap();
     let mut found = executor().find(&tx, &needs).await.unwrap();
@@ -257,10 +256,6 @@ async fn values_and_history_come_back(db: &DatabaseConnection) {
     let expected = vec![
         (
             needs[0].clone(),
-            Fact::Plan(Arc::new(PlanFact::new(plan()))),
-        ),
-        (
-            needs[5].clone(),
             Fact::Plan(Arc::new(PlanFact::new(plan()))),
         ),
         (needs[2].clone(), Fact::Value(Arc::new(json!({ "n": 1 })))),
@@ -278,6 +273,29 @@ async fn values_and_history_come_back(db: &DatabaseConnection) {
     );
     assert_eq!(history_after(db, run, 0, 1).await.unwrap(), [item(1)]);
     assert_eq!(history_after(db, run, 3, 10).await.unwrap(), []);
+}
+
+/// Words 3: a run finds the plan that its planner made.
+async fn a_generated_plan_comes_back(db: &DatabaseConnection) {
+    let run = RunId::fresh();
+    let value = Effect::Value {
+        run,
+        name: GENERATED_PLAN.to_owned(),
+        value: Arc::new(json!(plan())),
+    };
+    record_all(db, &[value]).await;
+    let needs = [
+        Need::GeneratedPlan(run),
+        Need::GeneratedPlan(RunId::fresh()),
+    ];
+    let tx = begin_write(db).await.unwrap();
+    let found = executor().find(&tx, &needs).await.unwrap();
+    tx.commit().await.unwrap();
+    let fact = Fact::Plan(Arc::new(PlanFact::new(plan())));
+    let expected = vec![(needs[0].clone(), fact)];
+    assert_eq!(format!("{found:?}"), format!("{expected:?}"));
+    let read = generated_plan(db, run).await.unwrap();
+    assert_eq!(read, Some(plan()));
 }
 
 async fn one_winner(db: &DatabaseConnection) {

@@ -57,38 +57,10 @@ impl Plan {
     /// # Errors
     /// Every error of the steps, as of an agent.
     pub(in crate::domain) fn with_steps(&self, steps: &Value) -> Result<Self, Vec<FieldError>> {
-        let error = |message: String| vec![diagnostic("steps", message)];
         let Some(planner) = &self.planner else {
-            return Err(error("The agent has no planner.".to_owned()));
+            return Err(plan_error("The agent has no planner."));
         };
-        let steps = match steps {
-            Value::Array(steps) if (1..=MAX_STEPS).contains(&steps.len()) => steps,
-            Value::Array(steps) => {
-                let count = steps.len();
-                return Err(error(format!(
-                    "A plan has 1 to {MAX_STEPS} steps; this one has {count}."
-                )));
-            }
-            Value::Null => {
-                let message = "The result has no `steps`; expected `{\"steps\": [...]}`.";
-                return Err(error(message.to_owned()));
-            }
-            other => {
-                let text = shown(other);
-                return Err(error(format!("`steps` is a list of steps, not {text}.")));
-            }
-        };
-        if steps.iter().any(has_inexact_integer) {
-            return Err(error(format!(
-                "The steps have an integer beyond {EXACT_INTEGER_MAX}; write it as a text."
-            )));
-        }
-        let bytes: usize = steps.iter().map(json_bytes).sum();
-        if bytes > PLAN_BYTES_MAX {
-            return Err(error(format!(
-                "The steps are {bytes} bytes of JSON; at most {PLAN_BYTES_MAX} are allowed."
-            )));
-        }
+        let steps = plan_steps(steps)?;
         let mut checker = AgentChecker {
             lines: Lines::of(""),
             errors: Vec::new(),
@@ -137,6 +109,45 @@ impl Plan {
             ..self.clone()
         })
     }
+}
+
+fn plan_error(message: impl Into<String>) -> Vec<FieldError> {
+    vec![diagnostic("steps", message)]
+}
+
+/// The steps of a plan, within its limits.
+fn plan_steps(steps: &Value) -> Result<&[Value], Vec<FieldError>> {
+    let steps = match steps {
+        Value::Array(steps) if (1..=MAX_STEPS).contains(&steps.len()) => steps,
+        Value::Array(steps) => {
+            let count = steps.len();
+            let message = format!("A plan has 1 to {MAX_STEPS} steps; this one has {count}.");
+            return Err(plan_error(message));
+        }
+        Value::Null => {
+            let message = "The result has no `steps`; expected `{\"steps\": [...]}`.";
+            return Err(plan_error(message));
+        }
+        other => {
+            let text = shown(other);
+            return Err(plan_error(format!(
+                "`steps` is a list of steps, not {text}."
+            )));
+        }
+    };
+    // The gate could not approve it exactly.
+    if steps.iter().any(has_inexact_integer) {
+        return Err(plan_error(format!(
+            "The steps have an integer beyond {EXACT_INTEGER_MAX}; write it as a text."
+        )));
+    }
+    let bytes: usize = steps.iter().map(json_bytes).sum();
+    if bytes > PLAN_BYTES_MAX {
+        return Err(plan_error(format!(
+            "The steps are {bytes} bytes of JSON; at most {PLAN_BYTES_MAX} are allowed."
+        )));
+    }
+    Ok(steps)
 }
 
 /// The words of a step in a plan. Those of a mail would hide the text of its template.

@@ -119,7 +119,7 @@ pub(crate) fn pass_gate(
         args: call.args.take(),
         digest,
     };
-    ask_approval(transition, index, &rule, (item, context));
+    ask_approval(transition, index, &rule, AskedCall { item, context });
     Gate::Closed
 }
 
@@ -229,12 +229,18 @@ fn open_sibling(transition: &RunTransition<'_>, index: usize) -> Option<HoldId> 
     })
 }
 
+/// A call that people are asked about, and what they see beside it.
+struct AskedCall {
+    item: ApprovalItem,
+    context: Value,
+}
+
 /// Opens the request for an approval. An earlier approval is void from here on.
 fn ask_approval(
     transition: &mut RunTransition<'_>,
     index: usize,
     rule: &ApprovalRule,
-    (item, context): (ApprovalItem, Value),
+    AskedCall { item, context }: AskedCall,
 ) {
     let id = next_hold_id(&mut transition.run);
     let void = void_reason(transition, index, &item.digest);

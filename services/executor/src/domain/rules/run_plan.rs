@@ -184,7 +184,9 @@ fn short_args(args: &Value) -> String {
             let fields = fields.map(|(name, value)| (name.clone(), short_value(value)));
             Value::Object(fields.collect())
         }
-        other => short_value(other),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            short_value(args)
+        }
     };
     cut(&short.to_string(), STEP_CHARS_SHOWN)
 }

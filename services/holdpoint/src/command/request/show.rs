@@ -1,6 +1,7 @@
 //! `request show`.
 
 use holdpoint_contracts::handoff::RequestView;
+use serde_json::Value;
 
 use crate::client::Body;
 use crate::command::short_id::Listed;
@@ -27,7 +28,8 @@ fn facts(request: &RequestView) -> String {
     let mut add = |name, value: Option<String>| facts.extend(value.map(|value| (name, value)));
     add("title", request.title.clone());
     add("question", Some(request.question.clone()));
-    for step in request.context["plan"].as_array().into_iter().flatten() {
+    let plan = request.context.get("plan").and_then(Value::as_array);
+    for step in plan.into_iter().flatten() {
         add("plan", Some(api_text(step)));
     }
     for call in &request.items {
