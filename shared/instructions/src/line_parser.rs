@@ -125,8 +125,16 @@ fn needs_at<'i>(input: &'i mut Input<'_>, tokens_left: usize) -> Option<&'i mut 
     furthest.filter(|furthest| furthest.tokens_left == tokens_left)
 }
 
-/// The next token, which is not taken.
+#[cfg(test)]
+thread_local! {
+    /// How often the parsers of this thread have looked at a token.
+    pub(crate) static LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// The next token, which is not taken. All parsers read tokens with it.
 pub(crate) fn next_kind<'t>(input: &Input<'t>) -> Option<&'t TokenKind<'t>> {
+    #[cfg(test)]
+    LOOKS.set(LOOKS.get() + 1);
     input.peek_token().map(|token| &token.kind)
 }
 

@@ -1,9 +1,49 @@
-use std::time::{Duration, Instant};
+use allocation_counter::{AllocationInfo, measure};
+use proptest::prelude::*;
 
-use crate::{INSTRUCTIONS_BYTES_MAX, STEPS_MAX, compile, write_step};
+use crate::line_parser::LOOKS;
+use crate::{
+    INSTRUCTIONS_BYTES_MAX, InstructionError, InstructionStep, STEPS_MAX, compile, write_step,
+};
 
-/// Far more than any text takes without optimization, and far less than quadratic work would.
-const TIME_MAX: Duration = Duration::from_secs(5);
+/// Most looks at a token for each byte of a text. Quadratic work would take thousands.
+const LOOKS_PER_BYTE_MAX: u64 = 10;
+
+/// Most allocations for each byte of a text.
+const ALLOCATIONS_PER_BYTE_MAX: u64 = 5;
+
+/// The work for a text of one line, however short it is.
+const WORK_OF_A_LINE: u64 = 1_000;
+
+/// Most memory in use at once, in bytes.
+const MEMORY_MAX: u64 = 8 * 1024 * 1024;
+
+type Compiled = Result<Vec<InstructionStep>, Vec<InstructionError>>;
+
+/// Compiles a text within counted limits: a clock says little on a machine that is busy.
+fn compile_within_limits(text: &str) -> Compiled {
+    let mut compiled = None;
+    LOOKS.set(0);
+    let used: AllocationInfo = measure(|| compiled = Some(compile(text)));
+    let looks = LOOKS.get();
+    let bytes = u64::try_from(text.len()).unwrap();
+    let start: String = text.chars().take(60).collect();
+    assert!(
+        looks <= LOOKS_PER_BYTE_MAX * bytes + WORK_OF_A_LINE,
+        "{start}: {looks} looks"
+    );
+    let count = used.count_total;
+    assert!(
+        count <= ALLOCATIONS_PER_BYTE_MAX * bytes + WORK_OF_A_LINE,
+        "{start}: {count} allocations"
+    );
+    assert!(
+        used.bytes_max <= MEMORY_MAX,
+        "{start}: {} bytes",
+        used.bytes_max
+    );
+    compiled.unwrap()
+}
 
 /// One line that repeats a piece up to the limit.
 fn line(before: &str, piece: &str) -> String {
@@ -11,63 +51,64 @@ fn line(before: &str, piece: &str) -> String {
     before.to_owned() + &piece.repeat(count)
 }
 
+/// The beginning of a text, and what is repeated after it.
+const PIECES: [(&str, &str); 48] = [
+    ("Call x with a ", "["),
+    ("Call x with a ", "{\"a\":"),
+    ("Call x with a ", "[1,"),
+    ("Call x with ", "a 1 and "),
+    ("", "\""),
+    ("", "“"),
+    ("", "{{"),
+    ("", "{{}}"),
+    ("", "$a[\"b\"]"),
+    ("", "$a[\""),
+    ("", "$a."),
+    ("", "if "),
+    ("If ", "no reply and "),
+    ("If ", "no reply or "),
+    ("If ", "it is not so that "),
+    ("If contact.a is 1", " and contact.a is 1"),
+    ("If contact.a", ".a"),
+    ("If {{ a", " && a"),
+    ("Hand off to ", "@user.a and "),
+    ("Hand off to @user.a", ", then"),
+    ("Ask \"x\" with options ", "\"a\", "),
+    ("Wait ", "1d"),
+    ("Wait ", "1 day "),
+    ("Wait ", "9"),
+    ("Wait 1", ".1"),
+    ("", "wait "),
+    ("", "then "),
+    ("", "-"),
+    ("", "- "),
+    ("", "\\"),
+    ("Log \"", "\\\\"),
+    ("Log \"", "é"),
+    ("", "é"),
+    ("", "x\n"),
+    ("", "wait 5 days\n"),
+    ("", "otherwise\n"),
+    ("", "If no reply, finish\nOtherwise, finish\n"),
+    ("", "#"),
+    ("", ","),
+    ("", ":"),
+    ("", "1:"),
+    ("", "\n"),
+    ("", " "),
+    ("Finish ", "and "),
+    ("Call x", ", timeout 1 day"),
+    ("", "for each $a, "),
+    ("", "call x with a 1, "),
+    ("Update contact: ", "a 1, "),
+];
+
+/// Words: the work for a hostile text is counted. It grows with the length of the text, and not faster.
 #[test]
-fn hostile_texts_take_linear_time() {
-    for (before, piece) in [
-        ("Call x with a ", "["),
-        ("Call x with a ", "{\"a\":"),
-        ("Call x with a ", "[1,"),
-        ("Call x with ", "a 1 and "),
-        ("", "\""),
-        ("", "“"),
-        ("", "{{"),
-        ("", "{{}}"),
-        ("", "$a[\"b\"]"),
-        ("", "$a[\""),
-        ("", "$a."),
-        ("", "if "),
-        ("If ", "no reply and "),
-        ("If ", "no reply or "),
-        ("If ", "it is not so that "),
-        ("If contact.a is 1", " and contact.a is 1"),
-        ("If contact.a", ".a"),
-        ("If {{ a", " && a"),
-        ("Hand off to ", "@user.a and "),
-        ("Hand off to @user.a", ", then"),
-        ("Ask \"x\" with options ", "\"a\", "),
-        ("Wait ", "1d"),
-        ("Wait ", "1 day "),
-        ("Wait ", "9"),
-        ("Wait 1", ".1"),
-        ("", "wait "),
-        ("", "then "),
-        ("", "-"),
-        ("", "- "),
-        ("", "\\"),
-        ("Log \"", "\\\\"),
-        ("Log \"", "é"),
-        ("", "é"),
-        ("", "x\n"),
-        ("", "wait 5 days\n"),
-        ("", "otherwise\n"),
-        ("", "If no reply, finish\nOtherwise, finish\n"),
-        ("", "#"),
-        ("", ","),
-        ("", ":"),
-        ("", "1:"),
-        ("", "\n"),
-        ("", " "),
-        ("Finish ", "and "),
-        ("Call x", ", timeout 1 day"),
-        ("", "for each $a, "),
-        ("", "call x with a 1, "),
-        ("Update contact: ", "a 1, "),
-    ] {
+fn hostile_texts_take_linear_work() {
+    for (before, piece) in PIECES {
         let text = line(before, piece);
-        let start = Instant::now();
-        let result = compile(&text);
-        let took = start.elapsed();
-        assert!(took < TIME_MAX, "{before}{piece}: {took:?}");
+        let result = compile_within_limits(&text);
         if let Err(errors) = result {
             assert!(errors.len() <= 100, "{before}{piece}");
             for error in errors {
@@ -116,15 +157,34 @@ fn a_text_has_limits() {
 }
 
 #[test]
-fn many_different_options_take_linear_time() {
+fn many_different_options_take_linear_work() {
     let options: Vec<String> = (0..6_000).map(|number| format!("\"{number}\"")).collect();
     let text = format!("Ask \"x\" with options {}", options.join(", "));
-    let start = Instant::now();
-    let errors = compile(&text).unwrap_err();
+    let errors = compile_within_limits(&text).unwrap_err();
     assert!(
         errors[0]
             .message
             .starts_with("A question has from 2 to 100 different options")
     );
-    assert!(start.elapsed() < TIME_MAX);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    /// Any mixture of the words of the grammar takes linear work.
+    #[test]
+    fn mixtures_take_linear_work(
+        places in prop::collection::vec((0..PIECES.len(), any::<bool>()), 1..200),
+        is_one_line in any::<bool>(),
+    ) {
+        let pieces = places.iter().map(|(place, is_start)| {
+            let (before, piece) = PIECES[*place];
+            if *is_start { before } else { piece }
+        });
+        let mut text = pieces.collect::<Vec<_>>().join(" ");
+        if is_one_line {
+            text = text.replace('\n', " ");
+        }
+        drop(compile_within_limits(&text));
+    }
 }
