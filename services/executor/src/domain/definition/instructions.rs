@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use holdpoint_contracts::duration;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_instructions::{InstructionError, InstructionStep, compile, write_step};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::diagnostics::{AgentChecker, MAX_STEPS, shown};
 use super::step::default_id;
+use super::wait_steps::business_days_text;
 use crate::domain::expression::{diagnostic, is_placeholder};
 use crate::domain::nearest_names::nearest;
 
@@ -16,6 +17,9 @@ const INSTRUCTIONS: &str = "instructions";
 
 /// Longest words of a step that are kept, in bytes.
 const WORDS_BYTES_MAX: usize = 2_000;
+
+/// Fields of a step whose objects may hold times.
+const INNER_FIELDS: [&str; 5] = ["wait_for", "ask", "handoff", "run", "approval"];
 
 /// The steps as their author could have written them.
 pub(super) struct WrittenSteps {
@@ -173,16 +177,46 @@ pub(super) fn words_of(at: usize, step: &Value) -> String {
     if step.get("id").is_some_and(|id| *id == default_id(at)) {
         step.shift_remove("id");
     }
-    if let Some(wait) = step.get_mut("wait")
-        && let Some(length) = wait.as_str().and_then(|text| duration::parse(text).ok())
-    {
-        // A length of many units has no such words.
-        let words = duration::describe(length);
-        if duration::parse(&words).is_ok_and(|read| read == length) {
-            *wait = Value::from(words);
+    write_long_forms(&mut step);
+    write_step(&step).map_or_else(String::new, short_words)
+}
+
+/// Replaces short forms by the ones that have words, such as `3d` by `3 days`. They mean the same.
+fn write_long_forms(step: &mut Map<String, Value>) {
+    for (kind, name) in [("wait_for", "signal"), ("run", "agent")] {
+        if let Some(text) = step.get_mut(kind).filter(|value| value.is_string()) {
+            *text = json!({ name: text.take() });
         }
     }
-    write_step(&step).map_or_else(String::new, short_words)
+    if let Some(wait) = step.get_mut("wait")
+        && let Some(days) = wait.as_str().and_then(business_days_text)
+    {
+        *wait = json!({ "business_days": days });
+    }
+    for (name, value) in step {
+        match value {
+            Value::Object(inner) if INNER_FIELDS.contains(&name.as_str()) => {
+                let times = inner.iter_mut().filter(|(name, _)| is_time(name));
+                times.for_each(|(_, time)| write_long_time(time));
+            }
+            time if name == "wait" || is_time(name) => write_long_time(time),
+            _ => {}
+        }
+    }
+}
+
+fn is_time(name: &str) -> bool {
+    ["timeout", "decide_within", "valid_for"].contains(&name)
+}
+
+fn write_long_time(time: &mut Value) {
+    let length = time.as_str().and_then(|text| duration::parse(text).ok());
+    let Some(length) = length else { return };
+    // A length of many units has no such words.
+    let words = duration::describe(length);
+    if duration::parse(&words).is_ok_and(|read| read == length) {
+        *time = Value::from(words);
+    }
 }
 
 /// Long words are left out: they repeat a text that the arguments have, and a reply has a limit.

@@ -304,6 +304,11 @@ impl AgentChecker<'_> {
                 self.report_step((at, id), field, diagnostic(field, message));
             }
         }
+        if step.get("when").is_some_and(uses_matches) || in_templates(step) {
+            let message =
+                "A plan has no `matches`, which is slow to check; use `contains` or `startsWith`.";
+            self.report_step((at, id), "when", diagnostic("matches", message));
+        }
         let args = step.get("args");
         let tool = step.get("tool").and_then(Value::as_str);
         let is_promise =
@@ -324,6 +329,21 @@ impl AgentChecker<'_> {
             };
             self.report_step((at, id), "tool", error);
         }
+    }
+}
+
+/// Whether a text may call the function `matches`. Each pattern is compiled on the thread that decides.
+fn uses_matches(text: &Value) -> bool {
+    text.as_str().is_some_and(|text| text.contains("matches"))
+}
+
+/// Whether an expression inside of a text of the step may call `matches`.
+fn in_templates(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains("{{") && uses_matches(value),
+        Value::Array(items) => items.iter().any(in_templates),
+        Value::Object(fields) => fields.values().any(in_templates),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 

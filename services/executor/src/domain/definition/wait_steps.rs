@@ -120,7 +120,7 @@ impl StepReader<'_, '_> {
 }
 
 /// The number in `2 business days`, if the text says so.
-fn business_days_text(text: &str) -> Option<u64> {
+pub(super) fn business_days_text(text: &str) -> Option<u64> {
     let lower = text.to_lowercase();
     let mut words = lower.split_whitespace();
     let count = words.next()?.parse().ok()?;

@@ -47,6 +47,39 @@ steps:
     assert_eq!(plan.digest(), Plan::compile(written).unwrap().digest());
 }
 
+/// Words 1: short forms have words too, and the words are the same steps.
+#[test]
+fn short_forms_have_words() {
+    for (step, words) in [
+        ("wait: 2 business days", "Wait 2 business days"),
+        ("wait: 1d", "Wait 1 day"),
+        ("wait_for: payment", "Wait for signal payment"),
+        (
+            "wait_for: { signal: payment, timeout: 3d }",
+            "Wait for signal payment, timeout 3 days",
+        ),
+        ("run: billing", "Run agent billing"),
+        (
+            "handoff: { to: \"@role.sales\", timeout: 2d }",
+            "Hand off to @role.sales, timeout 2 days",
+        ),
+        (
+            "ask: { question: \"Go on?\", timeout: 1h }",
+            "Ask \"Go on?\", timeout 1 hour",
+        ),
+        (
+            "{ tool: crm.find, timeout: 90s }",
+            "Call tool crm.find, timeout 1 minute 30 seconds",
+        ),
+    ] {
+        let of_step = Plan::compile(&format!("agent: a\nsteps:\n  - {step}\n")).unwrap();
+        assert_eq!(of_step.words, [words], "{step}");
+        let text = format!("agent: a\ninstructions: |\n  {words}\n");
+        let of_words = Plan::compile(&text).unwrap_or_else(|errors| panic!("{words}: {errors:?}"));
+        assert_eq!(of_step.steps, of_words.steps, "{step}");
+    }
+}
+
 /// Words 1: steps can be shown in words, and those without words are empty.
 #[test]
 fn steps_have_words() {

@@ -165,6 +165,14 @@ fn a_plan_that_is_not_valid_is_refused_with_its_errors() {
             "step-01: `plan` is not known here; an expression may use `input`, `contact`, `run` and the results of earlier steps, such as `$step-01`.",
         ),
         (
+            json!([{ "tool": "log", "args": { "message": "{{ 'a'.matches('a+') }}" } }]),
+            "step-01: A plan has no `matches`, which is slow to check; use `contains` or `startsWith`.",
+        ),
+        (
+            json!([{ "wait": "1 day", "when": "contact.name.matches('a')" }]),
+            "step-01: A plan has no `matches`, which is slow to check; use `contains` or `startsWith`.",
+        ),
+        (
             json!([{ "run": "payments" }]),
             "step-01: A plan starts no run of another agent; use the tools of `planner`.",
         ),
