@@ -10,14 +10,14 @@ In another terminal, with `holdpoint up` running:
 
     holdpoint tool put '{"name": "plans.make", "risk": "low", "idempotent": true, "http": {"url": "http://127.0.0.1:8099/"}}'
     holdpoint agent apply examples/win-back.yaml
-    holdpoint contact put '{"id": "c-ada", "name": "Ada", "email": "ada@example.org"}'
-    holdpoint run start win-back --contact c-ada --input '{"offer": "a free month"}'
+    holdpoint contact put '{"id": "c-lea", "name": "Lea", "email": "lea@example.org", "replied": false}'
+    holdpoint run start win-back --contact c-lea --input '{"offer": "a free month"}'
     holdpoint inbox
 
 Approve, reject or send back the plan with the id that the inbox shows. PLANNER_PORT sets another port; 0 chooses one.
 """
 
-import http.server, json, os, urllib.request
+import http.server, json, os, sys, urllib.request
 
 BASE = os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1").rstrip("/")
 MODEL = os.environ.get("OPENAI_MODEL", "gpt-4o-mini")
@@ -32,7 +32,7 @@ A step is one of:
   {"wait_for": {"signal": "contact.reply", "timeout": "5 days", "on_timeout": "skip"}}
   {"ask": {"to": "@role.owner", "question": "..."}}
   {"handoff": {"to": "@role.member", "message": "..."}}
-A step may have "id" (a name) and "when" (a CEL condition such as contact.replied == false).
+A step may have "id" (a name) and "when" (a CEL condition such as has(contact.replied) && contact.replied).
 Texts may hold {{ contact.email }}, {{ input.offer }} and {{ $id.field }} for the result of an earlier step.
 A mail is such a step:
   {"tool": "send_email", "args": {"to": "$contact.email", "subject": "...", "body": "..."}}
@@ -60,6 +60,7 @@ class Planner(http.server.BaseHTTPRequestHandler):
             status, reply = 200, make_plan(task)
         except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
             status, reply = 502, {"error": f"the model made no plan: {error}"}
+            print(reply["error"], file=sys.stderr, flush=True)
         body = json.dumps(reply).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
@@ -69,6 +70,10 @@ class Planner(http.server.BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PLANNER_PORT", "8099"))), Planner)
+    port = int(os.environ.get("PLANNER_PORT", "8099"))
+    try:
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Planner)
+    except OSError as error:
+        sys.exit(f"cannot listen on port {port} ({error.strerror}); set PLANNER_PORT to another one")
     print(f"The planner listens on http://127.0.0.1:{server.server_port}/", flush=True)
     server.serve_forever()

@@ -46,13 +46,16 @@ impl Rows {
     /// The lines without trailing spaces. Only sentences wrap, because a wrapped id cannot be copied. In a terminal
     /// that is too narrow, sentences and the columns that have no room follow their row on a second line.
     pub(crate) fn render(&self) -> String {
-        let columns = 0..self.heading.len();
+        // In a terminal, a column without a text takes no room.
+        let has_text = |column: &usize| self.texts(*column).any(|text| !text.is_empty());
+        let columns =
+            (0..self.heading.len()).filter(|column| self.width.is_none() || has_text(column));
+        let all: Vec<_> = columns.collect();
         let (mut sentences, mut others): (Vec<_>, Vec<_>) =
-            columns.partition(|column| self.texts(*column).any(is_sentence));
+            (all.iter().copied()).partition(|column| self.texts(*column).any(is_sentence));
         let width = self.width.unwrap_or(usize::MAX);
-        let room = width.saturating_sub(self.width_of(&others));
-        if room >= sentences.len() * SHORT_MAX {
-            let all: Vec<_> = (0..self.heading.len()).collect();
+        let needed = self.width_of(&others) + sentences.len() * SHORT_MAX;
+        if needed <= width.saturating_add(usize::from(GAP)) {
             return trimmed_lines(&self.table(&all, &sentences)).join("\n");
         }
         while others.len() > 1

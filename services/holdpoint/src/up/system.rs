@@ -133,6 +133,7 @@ impl System {
             locks.extend(settings.tables().lock(service.into())?);
         }
         refuse_test_data(&settings)?;
+        check_address(settings.http).await?;
         let nats = server::provide(server::Settings {
             data_dir: settings.data.clone(),
             url: settings.nats_url.clone(),
@@ -209,6 +210,14 @@ impl System {
         services.stop("services", deadline).await;
         self.nats.stop().await;
     }
+}
+
+/// Finds a port in use before anything starts.
+async fn check_address(address: SocketAddr) -> anyhow::Result<()> {
+    let listener = tokio::net::TcpListener::bind(address).await;
+    listener
+        .map(drop)
+        .with_context(|| format!("cannot listen on {address}; choose another address with --http"))
 }
 
 async fn start_on_bus(settings: &Settings, nats_url: &str) -> anyhow::Result<RunningServices> {

@@ -148,7 +148,9 @@ impl Script {
             ));
         }
         if text.trim().is_empty() {
-            return Ok(Self::default());
+            let none = Self::default();
+            none.check_planner(plan)?;
+            return Ok(none);
         }
         let value = read::value(text).map_err(|error| {
             let line = error.line.map(|line| format!("line {line}: "));
@@ -166,7 +168,25 @@ impl Script {
         Ok(script)
     }
 
+    /// A planner has no default plan.
+    fn check_planner(&self, plan: &Plan) -> Result<(), String> {
+        let planner = plan.steps.first().filter(|_| plan.planner.is_some());
+        let Some(step) = planner else { return Ok(()) };
+        let is_of_planner = |rule: &&ToolRule| {
+            let tool = rule.tool.as_deref();
+            rule.step.as_deref() == Some(&step.id) || (tool.is_some() && tool == step.action.tool())
+        };
+        if self.tools.iter().any(|rule| is_of_planner(&rule)) {
+            return Ok(());
+        }
+        let id = &step.id;
+        Err(format!(
+            "the agent has a planner, so the script needs its plan: `tools: [{{ step: {id}, result: {{ steps: [...] }} }}]`"
+        ))
+    }
+
     fn check(&self, plan: &Plan) -> Result<(), String> {
+        self.check_planner(plan)?;
         let lists = [
             ("people", self.people.len()),
             ("tools", self.tools.len()),

@@ -11,7 +11,7 @@ use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::tool::{Risk, START_PLAN};
 use holdpoint_contracts::value_limits::{EXACT_INTEGER_MAX, has_inexact_integer};
 use holdpoint_holds::limits::APPROVED_ARGS_BYTES_MAX;
-use holdpoint_ids::{HoldId, ToolName};
+use holdpoint_ids::{ContactId, HoldId, ToolName};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -250,7 +250,7 @@ fn ask_approval(
     let earlier = earlier.map(|approval| approval.hold);
     let agent = &transition.run.agent;
     let (step, tool) = (item.id.clone(), item.tool.clone());
-    let (title, wish) = asked_texts(&item);
+    let (title, wish) = asked_texts(&item, transition.run.contact.as_ref());
     let again = void.as_deref().map(|why| format!(" {why}"));
     let again = again.unwrap_or_default();
     let list = item.parent.as_ref();
@@ -316,7 +316,7 @@ fn plan_length(item: &ApprovalItem) -> Option<u32> {
 }
 
 /// The title of a request, and what the call does.
-fn asked_texts(item: &ApprovalItem) -> (String, String) {
+fn asked_texts(item: &ApprovalItem, contact: Option<&ContactId>) -> (String, String) {
     let tool = &item.tool;
     if tool.as_str() != START_PLAN {
         return (tool.to_string(), format!("call {tool}"));
@@ -325,7 +325,9 @@ fn asked_texts(item: &ApprovalItem) -> (String, String) {
         1 => "start a plan of 1 step".to_owned(),
         count => format!("start a plan of {count} steps"),
     };
-    ("a plan".to_owned(), wish)
+    let about = contact.map(|contact| format!(" for {contact}"));
+    let about = about.unwrap_or_default();
+    (format!("a plan{about}"), wish + &about)
 }
 
 /// The step that runs again if a person sends the arguments back.

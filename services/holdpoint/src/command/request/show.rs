@@ -28,6 +28,8 @@ fn facts(request: &RequestView) -> String {
     let mut add = |name, value: Option<String>| facts.extend(value.map(|value| (name, value)));
     add("title", request.title.clone());
     add("question", Some(request.question.clone()));
+    let task = request.task.as_ref().map(|task| task.description.clone());
+    add("message", task.filter(|text| !text.is_empty()));
     let plan = request.context.get("plan").and_then(Value::as_array);
     for step in plan.into_iter().flatten() {
         add("plan", Some(api_text(step)));

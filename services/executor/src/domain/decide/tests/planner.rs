@@ -96,9 +96,9 @@ fn people_approve_a_plan_before_its_first_step() {
     let spec = hold_of_plan(&world);
     assert_eq!(
         spec.question,
-        "Agent outreach wants to start a plan of 2 steps (start-plan)."
+        "Agent outreach wants to start a plan of 2 steps for ada (start-plan)."
     );
-    assert_eq!(spec.title.as_deref(), Some("Approve a plan"));
+    assert_eq!(spec.title.as_deref(), Some("Approve a plan for ada"));
     assert_eq!(spec.items[0].args, json!({ "steps": two_steps() }));
     assert_eq!(spec.context["plan"][0], "step-01: Wait 2 days");
     let schema = spec.items[0].args_schema.as_ref().unwrap();
