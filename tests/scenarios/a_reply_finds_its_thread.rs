@@ -248,6 +248,10 @@ async fn an_unmatched_reply_has_limits_and_rights() {
             json!({ "from": "eve@x.example\r\nBcc: a@x.example" }),
             (422, "invalid_body"),
         ),
+        (
+            json!({ "at": "-9999-12-31T23:59:59Z" }),
+            (422, "invalid_body"),
+        ),
     ] {
         let (status, code) = code(provider.posts("m", at, &reply(more)).await);
         assert_eq!((status, &*code), expected);
@@ -319,7 +323,8 @@ async fn a_later_mail_continues_the_conversation() {
         to_contact(),
         wait,
         to_contact(),
-        mail("rep@acme.example")
+        mail("rep@acme.example"),
+        to_contact(),
     ]);
     world.agent("outreach", steps).await;
     let run = world
@@ -342,6 +347,7 @@ async fn a_later_mail_continues_the_conversation() {
         (&run, "step-02", Some(format!("{run}.step-01@holdpoint"))),
         (&run, "step-04", Some("9@x.example".to_owned())),
         (&run, "step-05", None),
+        (&run, "step-06", Some(format!("{run}.step-04@holdpoint"))),
         (&second_run, "step-01", None),
     ] {
         let file = format!("mails/new/{run}=2F{step}.eml");
@@ -350,4 +356,9 @@ async fn a_later_mail_continues_the_conversation() {
         let expected = expected.map(|id| format!("<{id}>"));
         assert_eq!(header, expected.as_deref(), "{step}: {raw}");
     }
+    // A colleague answers the mail to them, which is no reply of the contact.
+    let reply = json!({ "from": "rep@acme.example", "text": "Thanks",
+        "in_reply_to": format!("<{run}.step-05@holdpoint>") });
+    let (status, answer) = provider.posts("m2", world.now().await, &reply).await;
+    assert_eq!((status, &answer["recorded"]), (202, &json!(false)));
 }

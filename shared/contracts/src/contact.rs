@@ -72,7 +72,7 @@ pub const MESSAGE_ID_BYTES_MAX: usize = 998;
 pub fn read_message_id(text: &str) -> Option<&str> {
     let id = text.trim().trim_start_matches('<').trim_end_matches('>');
     let is_valid = (1..=MESSAGE_ID_BYTES_MAX).contains(&id.len());
-    Some(id).filter(|_| is_valid && !text.chars().any(char::is_control))
+    Some(id).filter(|id| is_valid && !id.chars().any(char::is_control))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]

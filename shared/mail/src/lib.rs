@@ -161,9 +161,12 @@ impl Mailer {
     }
 }
 
+/// Longest Message-ID that a mail repeats, in bytes. A line of a mail has at most 998 (RFC 5322), with its name.
+const THREAD_ID_BYTES_MAX: usize = 900;
+
 /// Whether a text can be between the angle brackets of a Message-ID: other characters would end it or the header.
 fn is_message_id(text: &str) -> bool {
-    !text.is_empty()
+    (1..=THREAD_ID_BYTES_MAX).contains(&text.len())
         && text
             .chars()
             .all(|c| c.is_ascii_graphic() && !matches!(c, '<' | '>'))

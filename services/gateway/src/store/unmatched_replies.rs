@@ -33,7 +33,7 @@ pub(crate) struct InboundReply {
     pub(crate) from: Option<String>,
     pub(crate) subject: Option<String>,
     pub(crate) text: String,
-    /// Without angle brackets, as `in_reply_to`.
+    /// Without angle brackets. `in_reply_to` may have several, separated by spaces.
     pub(crate) message_id: Option<String>,
     pub(crate) in_reply_to: Option<String>,
     pub(crate) sentiment: Option<Sentiment>,
@@ -188,7 +188,11 @@ pub(crate) async fn close(
         )
         .filter(row::Column::Workspace.eq(workspace.as_str()))
         .filter(row::Column::Id.eq(id.0))
-        .filter(row::Column::Reply.is_not_null())
+        .filter(match contact {
+            // A reply that is recorded is assigned, also if a person has removed it meanwhile.
+            Some(_) => row::Column::Contact.is_null(),
+            None => row::Column::Reply.is_not_null(),
+        })
         .exec(writer)
         .await?;
     Ok(closed.rows_affected > 0)

@@ -4,6 +4,7 @@
 //! duplicates after a crash can be detected. It must never let an argument write a header.
 
 use std::fmt;
+use std::time::Duration;
 
 use holdpoint_contracts::executor::GetMailThread;
 use holdpoint_contracts::problem::Problem;
@@ -17,6 +18,9 @@ use super::{invalid_args, quote, read_args};
 use crate::tool::{BoxFuture, Risk, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 
 pub use holdpoint_mail::{DEFAULT_FROM, Mail, MailTransport, MailTransportError, list, page};
+
+/// Longest time in which the thread of a mail is looked up. A short `timeout` of the step must suffice for the mail.
+const THREAD_WITHIN: Duration = Duration::from_secs(2);
 
 const NAME: &str = "send_email";
 
@@ -72,7 +76,13 @@ impl SendEmail {
             token: dispatch.token.clone()?,
             to: to.to_owned(),
         };
-        let found = self.find_thread.as_ref()?(dispatch.workspace.clone(), query).await;
+        let found = self.find_thread.as_ref()?(dispatch.workspace.clone(), query);
+        let found = tokio::time::timeout(THREAD_WITHIN, found).await;
+        let found = found.unwrap_or_else(|_elapsed| {
+            Err(Problem::unavailable(
+                "the executor has not answered in time",
+            ))
+        });
         let log = |problem: &Problem| {
             tracing::warn!(%problem, "the thread of a mail was not found; the mail begins a thread");
         };

@@ -11,7 +11,7 @@ use crate::domain::decision::Undecided;
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::error_text::{raw, sanitised};
 use crate::domain::input::StepReport;
-use crate::domain::model::contact::cleaned;
+use crate::domain::model::contact::{cleaned, comparable_email};
 use crate::domain::model::plan::Action;
 use crate::domain::model::run::{AtWorker, LATE_RESULTS_MAX, Step, StepPhase};
 use crate::domain::model::time::millis_between;
@@ -20,6 +20,7 @@ use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
 use crate::domain::rules::result_schema::check_result;
 use crate::domain::rules::run_plan::{PlanCheck, check_plan, record_plan};
+use crate::domain::rules::signals::contact_need;
 use crate::domain::rules::step_retries::{FailedCall, end_attempt};
 use crate::domain::rules::tool_questions::park_tool;
 use crate::domain::transition::{RowData, RunDecision, RunOutcome, RunTransition, ToolError};
@@ -214,6 +215,7 @@ fn record_mail(
     if !matches!(action, Some(Action::Tool { tool, .. }) if tool == SEND_EMAIL) {
         return Ok(());
     }
+    let is_to_contact = is_to_contact(transition, report)?;
     let text = |name: &str| report.result.data.get(name).and_then(Value::as_str);
     let subject = text("subject").map(|subject| subject.chars().take(SUBJECT_CHARS_MAX).collect());
     let to = text("to").map(|to| to.chars().take(TO_CHARS_MAX).collect::<String>());
@@ -229,10 +231,28 @@ fn record_mail(
             subject,
             text: said.join("\n\n"),
             at: transition.now,
-            message_id: text("message_id").map(str::to_owned),
+            message_id: text("message_id")
+                .filter(|_| is_to_contact)
+                .map(str::to_owned),
         }),
     });
     Ok(())
+}
+
+/// Whether a mail went to the address of its contact. A reply to another mail is no reply of the contact.
+fn is_to_contact(transition: &RunTransition<'_>, report: &StepReport) -> Result<bool, Undecided> {
+    let mut unknown = Vec::new();
+    let need = contact_need(&transition.run);
+    let contact = need.and_then(|need| transition.find_value(need, &mut unknown));
+    if !unknown.is_empty() {
+        return Err(Undecided::NeedsMore(unknown));
+    }
+    let address = |value: &Value, name: &str| {
+        let address = value.get(name).and_then(Value::as_str);
+        address.map(comparable_email)
+    };
+    let of_contact = contact.and_then(|contact| address(&contact, "email"));
+    Ok(of_contact.is_some() && of_contact == address(&report.result.data, "to"))
 }
 
 /// Keeps the report of a fenced worker, once a dispatch, and changes nothing else.

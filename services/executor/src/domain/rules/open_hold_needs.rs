@@ -94,6 +94,10 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         RunInput::LeaseEnded { step, .. } | RunInput::StepParks { step, .. } => {
             needs.push(Need::Request(run.id, step.clone()));
         }
+        // Only a mail has a Message-ID. Its address is compared with that of the contact.
+        RunInput::StepResult(report) if report.result.data.get("message_id").is_some() => {
+            needs.extend(contact_need(run));
+        }
         // The row of the step keeps its failed attempts.
         RunInput::StepResult(report) if !report.result.success => {
             let failed = run.steps.iter().find(|step| step.id == report.step);

@@ -5,7 +5,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::contact::{
     ACTIVITY_CHARS_MAX, Activity, ActivityKind, MESSAGE_ID_BYTES_MAX, SUBJECT_CHARS_MAX,
     read_message_id,
@@ -33,7 +33,7 @@ struct ReplyBody {
     from: Option<String>,
     /// Of the mail.
     message_id: Option<String>,
-    /// Of the mail that it answers.
+    /// Of the mail that it answers, or of all mails of its thread.
     in_reply_to: Option<String>,
     subject: Option<String>,
     text: String,
@@ -44,6 +44,12 @@ struct ReplyBody {
 
 /// Longest `from`, in characters: the longest mail address (RFC 3696).
 const FROM_CHARS_MAX: usize = 320;
+
+/// Message-IDs of a header that are looked at, the last ones.
+const THREAD_IDS_MAX: usize = 5;
+
+/// How far the clock of a mail may be ahead.
+const CLOCK_AHEAD_MAX: TimeDelta = TimeDelta::days(1);
 
 #[derive(Debug, Serialize)]
 pub(super) struct Recorded {
@@ -145,22 +151,42 @@ fn read_reply(
         from: body.from,
         subject: Some(plain(&subject)).filter(|subject| !subject.is_empty()),
         text: plain(&body.text),
-        message_id: read_id("/message_id", body.message_id.as_deref())?,
-        in_reply_to: read_id("/in_reply_to", body.in_reply_to.as_deref())?,
+        message_id: read_id(body.message_id.as_deref())?,
+        in_reply_to: read_thread(&body.in_reply_to.unwrap_or_default()),
         sentiment: body.sentiment,
-        at: body.at.unwrap_or(now),
+        at: read_instant(body.at, now)?,
     };
     Ok((body.contact, reply))
 }
 
-fn read_id(pointer: &str, id: Option<&str>) -> Result<Option<String>, Problem> {
-    let Some(id) = id else {
+/// A provider may send an empty text for a header that the mail does not have.
+fn read_id(id: Option<&str>) -> Result<Option<String>, Problem> {
+    let Some(id) = id.filter(|id| !id.trim().is_empty()) else {
         return Ok(None);
     };
     let message =
         || format!("must have 1 to {MESSAGE_ID_BYTES_MAX} bytes without control characters");
-    let read = read_message_id(id).ok_or_else(|| invalid_field(pointer, &message()))?;
+    let read = read_message_id(id).ok_or_else(|| invalid_field("/message_id", &message()))?;
     Ok(Some(read.to_owned()))
+}
+
+/// The last Message-IDs of a header `In-Reply-To` or `References`, separated by spaces. The header is a hint: what is no
+/// Message-ID in it is left out.
+fn read_thread(header: &str) -> Option<String> {
+    let words = header.split(|c: char| c.is_whitespace() || c == '>' || c == '<');
+    let ids = words.filter_map(read_message_id);
+    let mut last: Vec<_> = ids.filter(|id| id.contains('@')).collect();
+    last.drain(..last.len().saturating_sub(THREAD_IDS_MAX));
+    (!last.is_empty()).then(|| last.join(" "))
+}
+
+fn read_instant(at: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Result<DateTime<Utc>, Problem> {
+    let at = at.unwrap_or(now);
+    if (DateTime::UNIX_EPOCH..=now + CLOCK_AHEAD_MAX).contains(&at) {
+        Ok(at)
+    } else {
+        Err(invalid_field("/at", "must be between 1970 and tomorrow"))
+    }
 }
 
 /// The key of a mail. Providers post it again with other headers and another text, so only its id counts.
@@ -188,10 +214,12 @@ async fn find_contact(
         let found = app.bus.query(workspace, &query).await?.items.into_iter();
         Ok::<Vec<_>, Problem>(found.map(|contact| contact.id).collect())
     };
-    if let Some(id) = &reply.in_reply_to
-        && let [contact] = contacts(Some(id.clone()), None).await?.as_slice()
-    {
-        return Ok(Some(contact.clone()));
+    // The newest mail of the thread is the last one.
+    let thread = reply.in_reply_to.as_deref().unwrap_or_default();
+    for id in thread.split_whitespace().rev() {
+        if let [contact] = contacts(Some(id.to_owned()), None).await?.as_slice() {
+            return Ok(Some(contact.clone()));
+        }
     }
     let Some(from) = &reply.from else {
         return Ok(None);
