@@ -60,12 +60,22 @@ struct Totals {
     failure_output: Vec<String>,
     /// How many of the next lines belong to a panic.
     panic_lines: usize,
+    /// The last line of a test program that has not printed its result yet.
+    unfinished: Option<String>,
 }
 
 impl Totals {
     /// Adds a line such as `test result: ok. 5 passed; 0 failed; 0 ignored; …`, or the output of a failed test.
     /// Other lines are ignored.
     fn add(&mut self, line: &str) {
+        if is_head(line) {
+            self.add_aborted();
+            self.unfinished = Some(line.to_owned());
+        } else if line.starts_with("test result: ") {
+            self.unfinished = None;
+        } else if line.starts_with("test ") && self.unfinished.is_some() {
+            self.unfinished = Some(line.to_owned());
+        }
         if line.starts_with("---- ") {
             self.panic_lines = 1;
         } else if line.contains(" panicked at ") || line.starts_with("Error: ") {
@@ -99,6 +109,16 @@ impl Totals {
         }
     }
 
+    /// Counts a program that was aborted or killed as a failed test. Its output is lost, so its last line has to do.
+    fn add_aborted(&mut self) {
+        if let Some(line) = self.unfinished.take() {
+            self.failed += 1;
+            self.failure_output.push(format!(
+                "a test program ended without a result after: {line}"
+            ));
+        }
+    }
+
     /// Adds a note of a skipped test: program, test and reason, separated by tabs. A test that failed
     /// afterwards counts as failed.
     fn add_skipped(&mut self, line: &str) {
@@ -117,6 +137,14 @@ impl Totals {
     fn passed(&self) -> u64 {
         self.succeeded.saturating_sub(self.skipped.len() as u64)
     }
+}
+
+/// Whether this is the first line of a test program, such as `running 5 tests`.
+fn is_head(line: &str) -> bool {
+    let count = line
+        .strip_prefix("running ")
+        .and_then(|rest| rest.strip_suffix(" tests").or(rest.strip_suffix(" test")));
+    count.is_some_and(|count| count.parse::<u32>().is_ok())
 }
 
 impl fmt::Display for Totals {
@@ -184,6 +212,7 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
         totals.add(&line);
     }
     let status = child.wait()?;
+    totals.add_aborted();
     for line in fs::read_to_string(notes.path())?.lines() {
         totals.add_skipped(line);
     }
@@ -256,6 +285,30 @@ fn variables(docker: bool) -> Vec<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_without_a_result_is_a_failure() {
+        let mut totals = Totals::default();
+        for line in [
+            "running 2 tests",
+            "test a::passes ... ok",
+            "running 1 test",
+            "running along",
+            "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s",
+            "running 3 tests",
+        ] {
+            totals.add(line);
+        }
+        totals.add_aborted();
+        assert_eq!(totals.to_string(), "1 passed, 2 failed, 0 skipped");
+        assert_eq!(
+            totals.failure_output,
+            [
+                "a test program ended without a result after: test a::passes ... ok",
+                "a test program ended without a result after: running 3 tests"
+            ]
+        );
+    }
 
     /// Mend D-18, C-16: a test that could not run does not count as passed.
     #[test]
