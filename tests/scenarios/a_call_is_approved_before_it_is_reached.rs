@@ -1,11 +1,11 @@
 //! A person approves a call with literal arguments before its step is reached (S2-R4, issue Gate, part 2).
 
-use holdpoint_testkit::{Up, UpOptions, nats, postgres, until};
+use holdpoint_testkit::{Up, postgres, until};
 use serde_json::{Value, json};
 
 use crate::fleet::Api;
 use crate::shop::Shop;
-use crate::world::PATIENCE;
+use crate::world::{PATIENCE, World};
 
 #[tokio::test]
 async fn a_literal_call_is_approved_early() {
@@ -56,14 +56,10 @@ async fn until_asked(api: &Api, run: &str, step: &str) -> Value {
 
 /// The early approval survives a kill. It covers neither arguments with an expression nor another version of the tool.
 async fn approves_early(args: &[&str]) {
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let nats = nats().await.unwrap();
-    let options = UpOptions {
-        nats_url: Some(nats.url.clone()),
-        args: args.iter().map(|&arg| arg.to_owned()).collect(),
-        ..UpOptions::default()
-    };
-    let mut up = Up::start(options).await.unwrap();
+    let World {
+        mut up,
+        nats: _nats,
+    } = World::with_args(args).await;
     let shop = Shop::open().await;
     register(&up, &shop, "1").await;
     let pay = |id: &str, order: &str| json!({ "id": id, "tool": "payments.refund", "args": { "order": order, "amount": 250 } });

@@ -1,10 +1,10 @@
 //! A form has the field order of its author everywhere (Mend D-11).
 
-use holdpoint_testkit::{Up, UpOptions, nats, postgres, until};
+use holdpoint_testkit::{postgres, until};
 use reqwest::header::{COOKIE, SET_COOKIE};
 use serde_json::{Value, json};
 
-use crate::world::PATIENCE;
+use crate::world::{PATIENCE, World};
 
 /// Unsorted fields, with a required one after an optional one.
 const FIELDS: [&str; 3] = ["company", "budget", "approved"];
@@ -40,14 +40,7 @@ async fn a_form_has_the_order_of_its_author_on_postgres() {
 }
 
 async fn is_in_order(args: &[&str]) {
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let nats = nats().await.unwrap();
-    let options = UpOptions {
-        nats_url: Some(nats.url.clone()),
-        args: args.iter().map(|&arg| arg.to_owned()).collect(),
-        ..UpOptions::default()
-    };
-    let up = Up::start(options).await.unwrap();
+    let World { up, nats: _nats } = World::with_args(args).await;
     let owner = json!({ "name": "owner", "email": "owner@shop.example", "roles": ["owner"] });
     let (status, body) = up.post("/users", &owner).await.unwrap();
     assert!(status < 300, "{body}");

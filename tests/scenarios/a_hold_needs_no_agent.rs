@@ -4,7 +4,7 @@ use holdpoint_testkit::{holdpoint_binary, until};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-use crate::world::{PATIENCE, World};
+use crate::world::{PATIENCE, World, until_applied};
 
 fn holdpoint(world: &World, args: &[&str]) -> Child {
     Command::new(holdpoint_binary().unwrap())
@@ -43,7 +43,7 @@ async fn a_script_waits_for_a_yes_or_a_no() {
         let path = format!("/requests/{}/{verb}", request["id"].as_str().unwrap());
         let (status, decided) = world.up.post(&path, &body).await.unwrap();
         assert_eq!(status, 200, "{decided}");
-        assert_eq!(decided["effect"], "applied");
+        until_applied(&world.up, &decided).await;
         assert_eq!(script.wait().await.unwrap().code(), Some(code), "{verb}");
     }
 }

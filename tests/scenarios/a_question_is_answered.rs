@@ -3,7 +3,7 @@
 use holdpoint_testkit::until;
 use serde_json::{Value, json};
 
-use crate::world::{PATIENCE, World};
+use crate::world::{PATIENCE, World, until_applied};
 
 /// A run that waits for an answer, and its request in the inbox.
 async fn asked(world: &mut World, ask: Value) -> (String, Value) {
@@ -45,7 +45,7 @@ async fn the_run_continues_with_the_answer() {
     assert_eq!((status, &wrong["code"]), (422, &json!("invalid_answer")));
     let (status, decided) = respond(&world, &request, json!("yes")).await;
     assert_eq!(status, 200, "{decided}");
-    assert_eq!(decided["effect"], "applied");
+    until_applied(&world.up, &decided).await;
     let run = world.until_status(&id, "completed").await;
     let result = &run["steps"][0]["response"]["data"];
     assert_eq!(result["answer"], "yes");

@@ -169,7 +169,7 @@ async fn a_reply_of_an_unknown_sender_is_listed_until_it_is_assigned() {
         let answer = world.up.post(&path, &json!({ "contact": contact })).await;
         answer.unwrap()
     };
-    let unknown = code(assign("nobody").await);
+    let unknown = code(assign("unknown").await);
     assert_eq!(unknown, (422, "unknown_contact".to_owned()));
     let recorded = json!({ "recorded": true, "contact": "zoe" });
     for _again in 0..2 {
@@ -356,7 +356,7 @@ async fn a_later_mail_continues_the_conversation() {
         let expected = expected.map(|id| format!("<{id}>"));
         assert_eq!(header, expected.as_deref(), "{step}: {raw}");
     }
-    // A colleague answers the mail to them, which is no reply of the contact.
+    // A colleague replies to the mail to them. The contact has not replied.
     let reply = json!({ "from": "rep@acme.example", "text": "Thanks",
         "in_reply_to": format!("<{run}.step-05@holdpoint>") });
     let (status, answer) = provider.posts("m2", world.now().await, &reply).await;

@@ -1,12 +1,12 @@
 //! A person approves calls in advance. Calls within the terms run at once; all others ask (S2-R4).
 
-use holdpoint_testkit::{Up, UpOptions, nats, postgres, until};
+use holdpoint_testkit::{Up, postgres, until};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::fleet::Api;
 use crate::shop::Shop;
-use crate::world::PATIENCE;
+use crate::world::{PATIENCE, World};
 
 const LIST: &str = "/standing-approvals";
 
@@ -42,14 +42,10 @@ async fn until_status(api: &Api, run: &str, status: &str) -> Value {
 
 /// Two runs use the standing approval, also after a kill. A larger amount, the third use and a revoked one ask.
 async fn approves_twice(args: &[&str]) {
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let nats = nats().await.unwrap();
-    let options = UpOptions {
-        nats_url: Some(nats.url.clone()),
-        args: args.iter().map(|&arg| arg.to_owned()).collect(),
-        ..UpOptions::default()
-    };
-    let mut up = Up::start(options).await.unwrap();
+    let World {
+        mut up,
+        nats: _nats,
+    } = World::with_args(args).await;
     let shop = Shop::open().await;
     let tool = json!({ "name": "payments.refund", "risk": "high",
         "http": { "method": "POST", "url": shop.url("/refunds") } });

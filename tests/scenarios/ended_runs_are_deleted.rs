@@ -3,7 +3,7 @@
 use holdpoint_testkit::until;
 use serde_json::json;
 
-use crate::world::{PATIENCE, World, log};
+use crate::world::{PATIENCE, World, log, until_applied};
 
 /// Mend B-11: an ended run goes 30 days after its end, its request stays as the record of the decision, and a run
 /// that has not ended stays.
@@ -25,7 +25,8 @@ async fn an_ended_run_is_deleted_after_thirty_days() {
         .post(&format!("{request}/respond"), &answer)
         .await
         .unwrap();
-    assert_eq!((status, &decided["effect"]), (200, &json!("applied")));
+    assert_eq!(status, 200, "{decided}");
+    until_applied(&world.up, &decided).await;
     world.until_status(&ended, "completed").await;
 
     world.advance("29d 23h").await;

@@ -1,11 +1,11 @@
 //! People approve a part of the gated calls of a fan-out as one list, and are notified once (S2-R4, issue Gate, part 2).
 
-use holdpoint_testkit::{Up, UpOptions, nats, postgres, until};
+use holdpoint_testkit::{postgres, until};
 use serde_json::{Map, Value, json};
 
 use crate::fleet::Api;
 use crate::shop::Shop;
-use crate::world::PATIENCE;
+use crate::world::{PATIENCE, World};
 
 const CALLS: usize = 8;
 
@@ -45,14 +45,10 @@ fn digests(run: &Value) -> Map<String, Value> {
 
 /// The system dies after five of eight calls were approved, and three wait as before. They are rejected together.
 async fn approves_a_part(args: &[&str]) {
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let nats = nats().await.unwrap();
-    let options = UpOptions {
-        nats_url: Some(nats.url.clone()),
-        args: args.iter().map(|&arg| arg.to_owned()).collect(),
-        ..UpOptions::default()
-    };
-    let mut up = Up::start(options).await.unwrap();
+    let World {
+        mut up,
+        nats: _nats,
+    } = World::with_args(args).await;
     let shop = Shop::open().await;
     let tool = json!({ "name": "payments.refund", "risk": "high", "idempotent": true,
         "http": { "method": "POST", "url": shop.url("/refunds") } });

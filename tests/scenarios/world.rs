@@ -15,37 +15,43 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// A running system and its server.
 pub(crate) struct World {
     pub(crate) up: Up,
-    _nats: TestNats,
+    pub(crate) nats: TestNats,
 }
 
 impl World {
     /// A system with a test clock.
     pub(crate) async fn with_test_clock() -> Self {
-        Self::start(true, &[]).await
+        Self::start(true, &[], &[]).await
     }
 
     /// A system on real time.
     pub(crate) async fn with_real_time() -> Self {
-        Self::start(false, &[]).await
+        Self::start(false, &[], &[]).await
+    }
+
+    /// A system on real time with more arguments, such as a database.
+    pub(crate) async fn with_args(args: &[&str]) -> Self {
+        Self::start(false, &[], args).await
     }
 
     /// A system with a test clock and more environment variables.
     pub(crate) async fn with_env(env: &[(&str, &str)]) -> Self {
-        Self::start(true, env).await
+        Self::start(true, env, &[]).await
     }
 
     /// A system on real time with more environment variables.
     pub(crate) async fn with_real_env(env: &[(&str, &str)]) -> Self {
-        Self::start(false, env).await
+        Self::start(false, env, &[]).await
     }
 
-    async fn start(test_clock: bool, env: &[(&str, &str)]) -> Self {
+    async fn start(test_clock: bool, env: &[(&str, &str)], args: &[&str]) -> Self {
         drop(rustls::crypto::ring::default_provider().install_default());
         let nats = nats().await.unwrap();
         let nats_url = Some(nats.url.clone());
         let up = Up::start(UpOptions {
             nats_url,
             test_clock,
+            args: args.iter().map(|&arg| arg.to_owned()).collect(),
             env: env
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
@@ -55,7 +61,7 @@ impl World {
         .await;
         Self {
             up: up.unwrap(),
-            _nats: nats,
+            nats,
         }
     }
 
@@ -153,6 +159,26 @@ impl World {
             .map(|mail| mail["subject"].as_str().unwrap().to_owned())
             .collect()
     }
+}
+
+/// Waits until a recorded decision had its effect. The reply shows the effect, or `pending` after 2 s, which a busy
+/// machine may need.
+pub(crate) async fn until_applied(up: &Up, decided: &Value) {
+    assert_eq!(decided["recorded"], true, "{decided}");
+    let pointers = ["/request/id", "/request", "/id"].into_iter();
+    let mut ids = pointers.filter_map(|pointer| decided.pointer(pointer)?.as_str());
+    let path = format!("/requests/{}", ids.next().unwrap());
+    until(PATIENCE, "the effect of a decision", async || {
+        let (status, request) = up.get(&path).await.unwrap();
+        assert_eq!(status, 200, "{request}");
+        match request["effect"].as_str() {
+            Some("applied") => Some(()),
+            Some("pending") | None => None,
+            Some(other) => panic!("{other}: {request}"),
+        }
+    })
+    .await
+    .unwrap();
 }
 
 /// A step that writes a line to the log. It is idempotent and completes at once.

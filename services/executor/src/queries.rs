@@ -12,6 +12,7 @@ mod query_error;
 mod rehearsal;
 mod snapshot;
 mod stats;
+mod step_token;
 mod tools;
 mod unoffered;
 mod warnings;

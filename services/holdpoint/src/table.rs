@@ -71,30 +71,30 @@ impl Rows {
             .zip(bodies)
         {
             lines.push(line);
-            let texts = row.map(|row| self.labelled(row, &sentences));
-            lines.extend(indented(&texts.unwrap_or_default(), width));
+            let pieces = row.map(|row| self.pieces(row, &sentences));
+            lines.extend(indented(&pieces.unwrap_or_default(), width));
         }
         lines.join("\n")
     }
 
-    /// The cells that follow a row. A short one begins with its heading, and a sentence needs none.
-    fn labelled(&self, row: &[String], columns: &[usize]) -> Vec<String> {
+    /// The pieces of the cells that follow a row: each word of a sentence, and a short cell with its heading as a whole.
+    fn pieces(&self, row: &[String], columns: &[usize]) -> Vec<String> {
         let cells = columns.iter().filter_map(|column| {
             let text = row.get(*column).filter(|text| !text.is_empty())?;
             Some((self.heading.get(*column)?, text))
         });
-        let label = |(heading, text): (&String, &String)| {
+        let cells: Vec<_> = cells.collect();
+        let last = cells.len().saturating_sub(1);
+        let mut pieces = Vec::new();
+        for (place, (heading, text)) in cells.into_iter().enumerate() {
             if is_sentence(text) {
-                text.clone()
+                pieces.extend(text.split_whitespace().map(str::to_owned));
             } else {
-                format!("{} {text};", heading.to_lowercase())
+                let end = if place == last { "" } else { ";" };
+                pieces.push(format!("{} {text}{end}", heading.to_lowercase()));
             }
-        };
-        let mut texts: Vec<_> = cells.map(label).collect();
-        if let Some(last) = texts.last_mut() {
-            last.truncate(last.trim_end_matches(';').len());
         }
-        texts
+        pieces
     }
 
     fn texts(&self, column: usize) -> impl Iterator<Item = &str> {
@@ -172,20 +172,16 @@ fn trimmed_lines(table: &Table) -> Vec<String> {
     lines.collect()
 }
 
-/// Texts on lines of at most `width` columns that begin with two spaces. A text that ends with `;` is not broken.
-fn indented(texts: &[String], width: usize) -> Vec<String> {
-    let words = texts.iter().flat_map(|text| {
-        let is_whole = text.ends_with(';');
-        text.split(move |c: char| !is_whole && c == ' ')
-    });
+/// Pieces on lines of at most `width` columns that begin with two spaces. No piece is broken.
+fn indented(pieces: &[String], width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in words.filter(|word| !word.is_empty()) {
+    for piece in pieces {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+            Some(line) if line.chars().count() + 1 + piece.chars().count() <= width => {
                 line.push(' ');
-                line.push_str(word);
+                line.push_str(piece);
             }
-            Some(_) | None => lines.push(format!("  {word}")),
+            Some(_) | None => lines.push(format!("  {piece}")),
         }
     }
     lines
@@ -270,6 +266,8 @@ run_22  completed";
         let cells = [id, "outreach", "waiting", "c-ada", created, until, message];
         rows.push(cells);
         rows.push([id, "outreach", "completed", "", created, "", ""]);
+        let ends = "It ends with a semicolon, and its last words are broken as all others are;";
+        rows.push([id, "outreach", "failed", "", "", "", ends]);
         let expected = "\
 RUN                                   AGENT     STATUS     CONTACT
 run_0193aaaabbbb7ccc8dddeeeeeeeeeeee  outreach  waiting    c-ada
@@ -277,7 +275,9 @@ run_0193aaaabbbb7ccc8dddeeeeeeeeeeee  outreach  waiting    c-ada
   owner; the timer hold has 3 days left, and the run continues when a person
   resumes it.
 run_0193aaaabbbb7ccc8dddeeeeeeeeeeee  outreach  completed
-  created 2026-01-01 12:00:00";
+  created 2026-01-01 12:00:00
+run_0193aaaabbbb7ccc8dddeeeeeeeeeeee  outreach  failed
+  It ends with a semicolon, and its last words are broken as all others are;";
         assert_eq!(rows.render(), expected);
     }
 

@@ -409,9 +409,9 @@ pub struct ListContacts {
     /// Only with this mail address, in capitals or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
-    /// Only those to whom a run sent the mail with this Message-ID, without angle brackets.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message_id: Option<String>,
+    /// Only those to whom a run sent a mail with one of these Message-IDs, without angle brackets. Empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub message_ids: Vec<String>,
 }
 
 /// One run with its steps.

@@ -25,6 +25,7 @@ pub mod link;
 pub mod message;
 pub mod notification;
 pub mod operation;
+mod page;
 pub mod permission;
 pub mod problem;
 pub mod rehearsal;

@@ -10,6 +10,7 @@ use strum::{EnumString, IntoStaticStr, VariantArray};
 
 mod child_runs;
 
+pub use crate::page::Page;
 pub use child_runs::{ChildRunView, ParentRunView};
 
 words!(RunStatus, StepStatus, HoldKind, LeaseAction);
@@ -468,23 +469,4 @@ pub struct StartedRun {
 /// An older executor does not say it.
 const fn is_new() -> bool {
     true
-}
-
-/// One page of a list.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Page<T> {
-    /// At most `limit` of them.
-    pub items: Vec<T>,
-    /// Ask with it for the next page; none at the end.
-    pub next_cursor: Option<String>,
-}
-
-impl<T> From<Vec<T>> for Page<T> {
-    /// The only page of a list.
-    fn from(items: Vec<T>) -> Self {
-        Self {
-            items,
-            next_cursor: None,
-        }
-    }
 }

@@ -202,7 +202,7 @@ impl AgentChecker<'_> {
 
     /// Puts the steps together: ids to indexes, order, and all that expressions name.
     fn steps(&mut self, drafts: Vec<Draft>) -> Vec<PlannedStep> {
-        let ids = self.unique_ids(&drafts);
+        let mut ids = self.unique_ids(&drafts);
         self.child_ids(&drafts);
         let needs = self.needs(&drafts, &ids);
         let before = match graph::before(&needs) {
@@ -212,18 +212,17 @@ impl AgentChecker<'_> {
                 None
             }
         };
-        // A plan names none of the steps before it: they may run again, and then have another result.
-        let mut of_plan = ids.clone();
-        of_plan.retain(|_, at| *at >= self.planner_steps);
-        for (at, draft) in drafts.iter().enumerate() {
+        // A plan names none of the agent's own steps: they may run again, and then have another result. They are checked
+        // already.
+        ids.retain(|_, at| *at >= self.planner_steps);
+        for (at, draft) in drafts.iter().enumerate().skip(self.planner_steps) {
             if self.is_full() {
                 break;
             }
             // Without an order only the names can be checked.
             let before = before.as_ref().and_then(|rows| rows.get(at));
-            let is_of_plan = at >= self.planner_steps;
             let names = Names {
-                steps: if is_of_plan { &of_plan } else { &ids },
+                steps: &ids,
                 before: before.map(Vec::as_slice),
                 has_item: false,
             };

@@ -32,7 +32,7 @@ impl ExecutorQueries {
             limit: PAGE,
             cursor: query.cursor.clone(),
             email: email.map(str::to_owned),
-            message_id: None,
+            message_ids: Vec::new(),
         };
         let wanted = usize::try_from(query.limit).unwrap_or(usize::MAX);
         let mut found: Vec<ContactView> = Vec::new();

@@ -177,14 +177,14 @@ async fn delete_all(
     Ok(())
 }
 
-/// Selects the contacts to whom the mail with this Message-ID was sent. A received mail does not count: its sender
-/// chose the id.
-pub(crate) fn contacts_of_mail(workspace: &Workspace, message_id: &str) -> SelectStatement {
+/// Selects the contacts to whom a mail with one of these Message-IDs was sent. A received mail does not count: its
+/// sender chose the id.
+pub(crate) fn contacts_of_mails(workspace: &Workspace, message_ids: &[String]) -> SelectStatement {
     Entity::find()
         .select_only()
         .column(Column::Contact)
         .filter(COLUMN.workspace.eq(workspace.as_str()))
-        .filter(COLUMN.message_id.eq(message_id))
+        .filter(COLUMN.message_id.is_in(message_ids.iter().cloned()))
         .filter(COLUMN.kind.eq(ActivityKind::EmailOut.as_str()))
         .into_query()
 }

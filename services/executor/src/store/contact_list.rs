@@ -25,8 +25,8 @@ pub(crate) async fn list(
     if let Some(email) = &wanted.email {
         query = query.filter(COLUMN.email.eq(comparable_email(email)));
     }
-    if let Some(id) = &wanted.message_id {
-        let sent_to = activity_row::contacts_of_mail(workspace, id);
+    if !wanted.message_ids.is_empty() {
+        let sent_to = activity_row::contacts_of_mails(workspace, &wanted.message_ids);
         query = query.filter(Column::Id.in_subquery(sent_to));
     }
     Entity::page(db, query.order_by_asc(Column::Id), wanted.limit).await

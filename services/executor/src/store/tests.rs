@@ -462,7 +462,7 @@ async fn lists(db: &DatabaseConnection) {
         limit: 1,
         cursor: None,
         email: None,
-        message_id: None,
+        message_ids: Vec::new(),
     };
     loop {
         let next = list_contacts(db, &workspace, &one).await;

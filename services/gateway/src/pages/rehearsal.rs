@@ -83,7 +83,7 @@ async fn perform(
         limit: CONTACTS_SHOWN,
         email: None,
         cursor: None,
-        message_id: None,
+        message_ids: Vec::new(),
     };
     let contacts: Page<ContactView> = viewer.query(&contacts).await?;
     if contacts.items.is_empty() {

@@ -58,7 +58,7 @@ async fn list(reader: RunReader, params: Params) -> JsonResult<Page<ContactView>
             limit: params.limit()?,
             cursor: params.read_as("cursor")?,
             email: params.read_as("email")?,
-            message_id: None,
+            message_ids: Vec::new(),
         };
         return Ok(Json(reader.query(query).await?));
     };

@@ -109,13 +109,8 @@ async fn list(caller: May<Administer>, params: Params) -> JsonResult<Page<TokenV
     let limit = params.limit()?;
     let page = (params.read_as("cursor")?, limit + 1);
     let (db, now) = (&caller.app.readers, caller.app.clock.now());
-    let mut items = tokens::list(db, &caller.workspace, page, now).await?;
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let has_more = items.len() > limit;
-    items.truncate(limit);
-    let last = items.last().filter(|_last| has_more);
-    let next_cursor = last.map(|last| last.id.to_string());
-    Ok(Json(Page { items, next_cursor }))
+    let items = tokens::list(db, &caller.workspace, page, now).await?;
+    Ok(Json(Page::cut(items, limit, |last| last.id.to_string())))
 }
 
 async fn revoke(call: Call<Administer, TokenId>) -> ApiResult<StatusCode> {

@@ -263,7 +263,7 @@ pub(crate) enum ContactCommand {
     },
     /// Show what an erasure has left to do
     Erasure(ById),
-    /// Replies of unknown senders
+    /// List, assign or remove the replies of unknown senders
     #[command(subcommand)]
     Unmatched(UnmatchedCommand),
     /// Set fields: `replied=true score=7 note=` (an empty value removes a field)

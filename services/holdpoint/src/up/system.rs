@@ -14,7 +14,7 @@ use holdpoint_clock::Clock;
 use holdpoint_contracts::message::Envelope;
 use holdpoint_contracts::steps::Deregister;
 use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
-use holdpoint_gateway::Gateway;
+use holdpoint_gateway::{Gateway, GatewayError};
 use holdpoint_ids::Workspace;
 use holdpoint_kernel::Deps;
 use holdpoint_notification::PublicUrl;
@@ -215,9 +215,8 @@ impl System {
 /// Finds a port in use before anything starts.
 async fn check_address(address: SocketAddr) -> anyhow::Result<()> {
     let listener = tokio::net::TcpListener::bind(address).await;
-    listener
-        .map(drop)
-        .with_context(|| format!("cannot listen on {address}; choose another address with --http"))
+    listener.map_err(|source| GatewayError::Listen { address, source })?;
+    Ok(())
 }
 
 async fn start_on_bus(settings: &Settings, nats_url: &str) -> anyhow::Result<RunningServices> {

@@ -3,7 +3,8 @@ use proptest::prelude::*;
 
 use crate::line_parser::LOOKS;
 use crate::{
-    INSTRUCTIONS_BYTES_MAX, InstructionError, InstructionStep, STEPS_MAX, compile, write_step,
+    ERRORS_MAX, INSTRUCTIONS_BYTES_MAX, InstructionError, InstructionStep, STEPS_MAX, compile,
+    write_step,
 };
 
 /// Most looks at a token for each byte of a text. Quadratic work would take thousands.
@@ -12,8 +13,8 @@ const LOOKS_PER_BYTE_MAX: u64 = 10;
 /// Most allocations for each byte of a text.
 const ALLOCATIONS_PER_BYTE_MAX: u64 = 5;
 
-/// The work for a text of one line, however short it is.
-const WORK_OF_A_LINE: u64 = 1_000;
+/// The work for the error of a line, however short the line is. It names similar forms.
+const WORK_OF_AN_ERROR: u64 = 1_000;
 
 /// Most memory in use at once, in bytes.
 const MEMORY_MAX: u64 = 8 * 1024 * 1024;
@@ -27,14 +28,16 @@ fn compile_within_limits(text: &str) -> Compiled {
     let used: AllocationInfo = measure(|| compiled = Some(compile(text)));
     let looks = LOOKS.get();
     let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
+    let lines = text.lines().take(ERRORS_MAX).count().max(1);
+    let of_errors = WORK_OF_AN_ERROR * u64::try_from(lines).unwrap_or(u64::MAX);
     let start: String = text.chars().take(60).collect();
     assert!(
-        looks <= LOOKS_PER_BYTE_MAX * bytes + WORK_OF_A_LINE,
+        looks <= LOOKS_PER_BYTE_MAX * bytes + of_errors,
         "{start}: {looks} looks"
     );
     let count = used.count_total;
     assert!(
-        count <= ALLOCATIONS_PER_BYTE_MAX * bytes + WORK_OF_A_LINE,
+        count <= ALLOCATIONS_PER_BYTE_MAX * bytes + of_errors,
         "{start}: {count} allocations"
     );
     assert!(

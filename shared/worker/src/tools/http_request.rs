@@ -179,7 +179,7 @@ impl HttpRequest {
             return refused(reason);
         }
         if error.is_timeout() {
-            return timed_out(LONGEST_TIMEOUT);
+            return ToolFailure::new("timeout", "The address did not answer in time.");
         }
         if error.is_connect() {
             return ToolFailure::new("connect_failed", "The address could not be reached.");

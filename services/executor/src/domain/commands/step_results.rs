@@ -239,7 +239,7 @@ fn record_mail(
     Ok(())
 }
 
-/// Whether a mail went to the address of its contact. A reply to another mail is no reply of the contact.
+/// Whether a mail went to the address of its contact. Only the contact replies to such a mail.
 fn is_to_contact(transition: &RunTransition<'_>, report: &StepReport) -> Result<bool, Undecided> {
     let mut unknown = Vec::new();
     let need = contact_need(&transition.run);

@@ -15,7 +15,7 @@ use super::fields;
 use super::instructions::{WrittenSteps, words_of};
 use super::lines::Lines;
 use super::mails::Mails;
-use super::step::Draft;
+use super::step::{Draft, default_id};
 use crate::domain::expression::diagnostic;
 use crate::domain::model::plan::planner::{PLAN_BYTES_MAX, PLANNER_STEPS, Planner};
 use crate::domain::model::plan::{Plan, PlannedStep};
@@ -35,7 +35,7 @@ const PLAN_WITHIN: &str = "60 seconds";
 /// A plan that is not valid is made again. After this many the run fails.
 const PLANS_MAX: u32 = 3;
 
-/// What a plan may not say of its steps, because it would lower an approval, repeat a call, or leave the list of tools.
+/// Fields that a step of a plan may not have. They would lower an approval, repeat a call, or leave the list of tools.
 const REFUSED_FIELDS: [(&str, &str); 3] = [
     (
         "approval",
@@ -72,13 +72,8 @@ impl Plan {
         };
         let working_days = checker.calendar(planner.calendar.as_ref());
         checker.mails = checker.read_templates(planner.templates.as_ref());
-        let own = self
-            .steps
-            .iter()
-            .take(PLANNER_STEPS)
-            .cloned()
-            .map(Draft::of);
-        let mut drafts: Vec<_> = own.collect();
+        let of_agent = self.steps.iter().take(PLANNER_STEPS).cloned();
+        let mut drafts: Vec<_> = of_agent.map(Draft::of).collect();
         for (at, step) in steps.iter().enumerate() {
             if checker.is_full() {
                 return Err(checker.answer());
@@ -91,14 +86,11 @@ impl Plan {
         if !checker.errors.is_empty() {
             return Err(checker.answer());
         }
-        let words = steps
-            .iter()
-            .enumerate()
-            .map(|(at, step)| plan_words(at, step));
-        let own_words = std::iter::repeat_n(String::new(), PLANNER_STEPS);
+        let mut words = vec![String::new(); PLANNER_STEPS];
+        words.extend((steps.iter().enumerate()).map(|(at, step)| plan_words(at, step)));
         let tools = planner.tools.clone();
         Ok(Self {
-            words: own_words.chain(words).collect(),
+            words,
             steps: planned,
             // The run keeps no copy of the templates: its steps have the mails.
             planner: Some(Box::new(Planner {
@@ -148,6 +140,12 @@ fn plan_steps(steps: &Value) -> Result<&[Value], Vec<FieldError>> {
         )));
     }
     Ok(steps)
+}
+
+/// The id that a step has, or that its place gives.
+fn written_id(at: usize, step: &Value) -> String {
+    let id = step.get("id").and_then(Value::as_str);
+    id.map_or_else(|| default_id(at), str::to_owned)
 }
 
 /// The words of a step in a plan. Those of a mail would hide the text of its template.
@@ -286,19 +284,17 @@ impl AgentChecker<'_> {
     pub(super) fn refuse_start_plan(&mut self, steps: &[Value]) {
         for (at, step) in steps.iter().enumerate() {
             if step.get("tool").is_some_and(|tool| tool == START_PLAN) {
-                let id = super::step::default_id(at);
-                let id = step.get("id").and_then(Value::as_str).unwrap_or(&id);
+                let id = written_id(at, step);
                 let message = format!(
                     "`{START_PLAN}` starts the plan of a `planner`; a step cannot call it."
                 );
-                self.report_step((at, id), "tool", diagnostic(START_PLAN, message));
+                self.report_step((at, &id), "tool", diagnostic(START_PLAN, message));
             }
         }
     }
 
     fn refuse_fields(&mut self, at: usize, step: &Value, tools: &[String]) {
-        let id = super::step::default_id(at - PLANNER_STEPS);
-        let id = step.get("id").and_then(Value::as_str).unwrap_or(&id);
+        let id = &written_id(at - PLANNER_STEPS, step);
         for (field, message) in REFUSED_FIELDS {
             if step.get(field).is_some() {
                 self.report_step((at, id), field, diagnostic(field, message));

@@ -147,10 +147,14 @@ impl Script {
                 "a script has at most {SCRIPT_BYTES_MAX} bytes; this one has {bytes}"
             ));
         }
+        let script = Self::read(text)?;
+        script.check(plan)?;
+        Ok(script)
+    }
+
+    fn read(text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
-            let none = Self::default();
-            none.check_planner(plan)?;
-            return Ok(none);
+            return Ok(Self::default());
         }
         let value = read::value(text).map_err(|error| {
             let line = error.line.map(|line| format!("line {line}: "));
@@ -160,23 +164,21 @@ impl Script {
             let lists = "`people`, `tools`, `contacts`, `signals` and `input`";
             return Err(format!("a script is an object; its fields are {lists}"));
         }
-        let script: Self = serde_path_to_error::deserialize(value).map_err(|error| {
+        serde_path_to_error::deserialize(value).map_err(|error| {
             let (path, error) = (error.path().to_string(), error.inner().to_string());
             cut(&format!("`{path}`: {error}"), ERROR_CHARS_MAX)
-        })?;
-        script.check(plan)?;
-        Ok(script)
+        })
     }
 
     /// A planner has no default plan.
     fn check_planner(&self, plan: &Plan) -> Result<(), String> {
         let planner = plan.steps.first().filter(|_| plan.planner.is_some());
         let Some(step) = planner else { return Ok(()) };
-        let is_of_planner = |rule: &&ToolRule| {
+        let is_of_planner = |rule: &ToolRule| {
             let tool = rule.tool.as_deref();
             rule.step.as_deref() == Some(&step.id) || (tool.is_some() && tool == step.action.tool())
         };
-        if self.tools.iter().any(|rule| is_of_planner(&rule)) {
+        if self.tools.iter().any(is_of_planner) {
             return Ok(());
         }
         let id = &step.id;

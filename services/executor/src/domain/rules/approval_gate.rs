@@ -8,10 +8,10 @@ use holdpoint_contracts::hold::{ApprovalItem, HoldSpec, OnTimeout};
 use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{ApprovalState, HoldKind};
 use holdpoint_contracts::size::json_bytes;
-use holdpoint_contracts::tool::{Risk, START_PLAN};
+use holdpoint_contracts::tool::Risk;
 use holdpoint_contracts::value_limits::{EXACT_INTEGER_MAX, has_inexact_integer};
 use holdpoint_holds::limits::APPROVED_ARGS_BYTES_MAX;
-use holdpoint_ids::{ContactId, HoldId, ToolName};
+use holdpoint_ids::{HoldId, ToolName};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -26,7 +26,7 @@ use crate::domain::need::{Fact, Need};
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::open_hold::{next_hold_id, open_hold, steps_left};
 use crate::domain::rules::revisions::revised_step;
-use crate::domain::rules::run_plan::{INVALID_PLAN, plan_context, plan_schema};
+use crate::domain::rules::run_plan::{INVALID_PLAN, PlanApproval, plan_approval};
 use crate::domain::step_response::{question_data, success};
 use crate::domain::transition::{RowData, RunTransition};
 
@@ -102,8 +102,8 @@ pub(crate) fn pass_gate(
         fail_step(transition, index, "arguments_too_large", &message, None);
         return Gate::Closed;
     }
-    let context = match plan_context(transition, call.tool, &call.args) {
-        Ok(context) => context,
+    let plan = match plan_approval(transition, call.tool, &call.args) {
+        Ok(plan) => plan,
         Err(message) => {
             fail_step(transition, index, INVALID_PLAN, &message, None);
             return Gate::Closed;
@@ -115,11 +115,14 @@ pub(crate) fn pass_gate(
         notified_with: open_sibling(transition, index),
         tool: call.tool.clone(),
         version: call.entry.version(),
-        args_schema: plan_schema(call.tool).or_else(|| call.entry.args_schema().cloned()),
+        args_schema: match &plan {
+            Some(plan) => Some(plan.args_schema.clone()),
+            None => call.entry.args_schema().cloned(),
+        },
         args: call.args.take(),
         digest,
     };
-    ask_approval(transition, index, &rule, AskedCall { item, context });
+    ask_approval(transition, index, &rule, AskedCall { item, plan });
     Gate::Closed
 }
 
@@ -229,10 +232,11 @@ fn open_sibling(transition: &RunTransition<'_>, index: usize) -> Option<HoldId> 
     })
 }
 
-/// A call that people are asked about, and what they see beside it.
+/// A call that people are asked about.
 struct AskedCall {
     item: ApprovalItem,
-    context: Value,
+    /// Of a call that starts a plan.
+    plan: Option<PlanApproval>,
 }
 
 /// Opens the request for an approval. An earlier approval is void from here on.
@@ -240,7 +244,7 @@ fn ask_approval(
     transition: &mut RunTransition<'_>,
     index: usize,
     rule: &ApprovalRule,
-    AskedCall { item, context }: AskedCall,
+    AskedCall { item, plan }: AskedCall,
 ) {
     let id = next_hold_id(&mut transition.run);
     let void = void_reason(transition, index, &item.digest);
@@ -250,7 +254,12 @@ fn ask_approval(
     let earlier = earlier.map(|approval| approval.hold);
     let agent = &transition.run.agent;
     let (step, tool) = (item.id.clone(), item.tool.clone());
-    let (title, wish) = asked_texts(&item, transition.run.contact.as_ref());
+    let (title, wish) = match &plan {
+        Some(plan) => (plan.title.clone(), plan.wish.clone()),
+        None => (tool.to_string(), format!("call {tool}")),
+    };
+    let left = plan.as_ref().map(|plan| plan.length);
+    let left = left.unwrap_or_else(|| steps_left(transition, index));
     let again = void.as_deref().map(|why| format!(" {why}"));
     let again = again.unwrap_or_default();
     let list = item.parent.as_ref();
@@ -266,8 +275,8 @@ fn ask_approval(
         policy: rule.votes,
         policies: rule.policies.clone(),
         time_by_policy: rule.time_by_policy,
-        steps_left: Some(plan_length(&item).unwrap_or_else(|| steps_left(transition, index))),
-        context,
+        steps_left: Some(left),
+        context: plan.map(|plan| plan.context).unwrap_or_default(),
         items: vec![item.clone()],
         revises: source_of(transition, index),
         asks_again: earlier,
@@ -304,30 +313,6 @@ fn ask_approval(
         description,
         data,
     );
-}
-
-/// The number of steps that the approval of a plan starts; none: another call.
-fn plan_length(item: &ApprovalItem) -> Option<u32> {
-    let steps = item
-        .args
-        .get("steps")
-        .filter(|_| item.tool.as_str() == START_PLAN);
-    u32::try_from(steps?.as_array()?.len()).ok()
-}
-
-/// The title of a request, and what the call does.
-fn asked_texts(item: &ApprovalItem, contact: Option<&ContactId>) -> (String, String) {
-    let tool = &item.tool;
-    if tool.as_str() != START_PLAN {
-        return (tool.to_string(), format!("call {tool}"));
-    }
-    let wish = match plan_length(item).unwrap_or_default() {
-        1 => "start a plan of 1 step".to_owned(),
-        count => format!("start a plan of {count} steps"),
-    };
-    let about = contact.map(|contact| format!(" for {contact}"));
-    let about = about.unwrap_or_default();
-    (format!("a plan{about}"), wish + &about)
 }
 
 /// The step that runs again if a person sends the arguments back.

@@ -95,11 +95,12 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
             needs.push(Need::Request(run.id, step.clone()));
         }
         // Only a mail has a Message-ID. Its address is compared with that of the contact.
-        RunInput::StepResult(report) if report.result.data.get("message_id").is_some() => {
-            needs.extend(contact_need(run));
+        RunInput::StepResult(report) if report.result.success => {
+            let has_id = report.result.data.get("message_id").is_some();
+            needs.extend(contact_need(run).filter(|_| has_id));
         }
         // The row of the step keeps its failed attempts.
-        RunInput::StepResult(report) if !report.result.success => {
+        RunInput::StepResult(report) => {
             let failed = run.steps.iter().find(|step| step.id == report.step);
             needs.extend(failed.and_then(|step| failed_attempts_need(run.id, step)));
         }
@@ -140,7 +141,6 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::TimerFired { .. }
         | RunInput::StartStep(_)
         | RunInput::AskPeople { .. }
-        | RunInput::StepResult(_)
         | RunInput::HoldClosed { .. }
         | RunInput::HandoffUpdate { .. }
         | RunInput::Incident { .. } => {}

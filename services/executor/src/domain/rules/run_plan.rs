@@ -91,47 +91,63 @@ pub(crate) fn record_plan(transition: &mut RunTransition<'_>, step: &str, made: 
     let steps: Vec<_> = steps
         .map(|(id, text)| json!({ "id": id, "text": text }))
         .collect();
-    let message = format!("{step} made a plan of {}.", count_text(made));
-    let data = json!({ "steps": steps, "count": made.steps.len() - PLANNER_STEPS });
+    let message = format!("{step} made a plan of {}.", length_text(made));
+    let data = json!({ "steps": steps, "count": length_of(made) });
     transition.event(EventType::RunPlanGenerated, Some(step), message, data);
 }
 
-/// The plan of an approval as people read it; `null` for another call.
+/// What people are asked about a plan.
+pub(crate) struct PlanApproval {
+    /// Of the request, after `Approve`.
+    pub(crate) title: String,
+    /// What the agent wants to do.
+    pub(crate) wish: String,
+    /// Its steps in words.
+    pub(crate) context: Value,
+    /// The shape of an edited plan.
+    pub(crate) args_schema: Value,
+    /// The number of its steps.
+    pub(crate) length: u32,
+}
+
+/// What people are asked about a call that starts a plan; none: it is another call.
 ///
 /// # Errors
 /// The plan is not valid, so that people cannot approve it.
-pub(crate) fn plan_context(
+pub(crate) fn plan_approval(
     transition: &RunTransition<'_>,
     tool: &ToolName,
     args: &Value,
-) -> Result<Value, String> {
+) -> Result<Option<PlanApproval>, String> {
     let plan = transition.plan().ok();
     let Some(plan) = plan.filter(|_| tool.as_str() == START_PLAN) else {
-        return Ok(Value::Null);
+        return Ok(None);
     };
     let made = plan.plan.with_steps(steps_of(args));
     let made = made.map_err(|errors| not_valid(&errors_text(&errors)))?;
     let lines = shown_steps(&made).into_iter();
     let mut lines: Vec<_> = lines.map(|(id, text)| format!("{id}: {text}")).collect();
-    let left = made.steps.len() - PLANNER_STEPS - lines.len();
+    let left = length_of(&made) - lines.len();
     if left > 0 {
         lines.push(format!("and {left} more, which the arguments have"));
     }
-    Ok(json!({ "plan": lines }))
-}
-
-/// The arguments of the step that starts a plan, so that an edited plan has this shape; none: another tool.
-pub(crate) fn plan_schema(tool: &ToolName) -> Option<Value> {
-    (tool.as_str() == START_PLAN).then(|| {
-        json!({
+    let contact = transition.run.contact.as_ref();
+    let about = contact.map(|contact| format!(" for {contact}"));
+    let about = about.unwrap_or_default();
+    Ok(Some(PlanApproval {
+        title: format!("a plan{about}"),
+        wish: format!("start a plan of {}{about}", length_text(&made)),
+        context: json!({ "plan": lines }),
+        args_schema: json!({
             "type": "object",
             "properties": { "steps": {
                 "type": "array", "minItems": 1, "maxItems": STEPS_MAX, "items": { "type": "object" },
             } },
             "required": ["steps"],
             "additionalProperties": false,
-        })
-    })
+        }),
+        length: u32::try_from(length_of(&made)).unwrap_or(u32::MAX),
+    }))
 }
 
 /// The first steps that a planner made, in words.
@@ -215,8 +231,8 @@ pub(crate) fn start_plan(
             return fail_step(transition, index, INVALID_PLAN, &message, None);
         }
     };
-    let text = format!("Started a plan of {}", count_text(&made));
-    let result = json!({ "count": made.steps.len() - PLANNER_STEPS });
+    let text = format!("Started a plan of {}", length_text(&made));
+    let result = json!({ "count": length_of(&made) });
     let data = RowData {
         request: Some(args.clone()),
         ..RowData::response(success(text.clone(), result.clone(), 0))
@@ -240,8 +256,13 @@ fn steps_of(data: &Value) -> &Value {
     data.get("steps").unwrap_or(&Value::Null)
 }
 
-fn count_text(made: &Plan) -> String {
-    match made.steps.len().saturating_sub(PLANNER_STEPS) {
+/// The number of steps that the planner made.
+const fn length_of(made: &Plan) -> usize {
+    made.steps.len().saturating_sub(PLANNER_STEPS)
+}
+
+fn length_text(made: &Plan) -> String {
+    match length_of(made) {
         1 => "1 step".to_owned(),
         count => format!("{count} steps"),
     }

@@ -88,20 +88,21 @@ pub(super) async fn threads(db: &DatabaseConnection) {
     let mails = mails.unwrap().into_iter().map(|(_, id)| id);
     assert_eq!(mails.collect::<Vec<_>>(), ["sent", "received"]);
     let other: Workspace = "other".parse().unwrap();
-    for (workspace, id, expected) in [
-        (&workspace, "sent", 1),
-        (&workspace, "received", 0),
-        (&workspace, "sen_", 0),
-        (&other, "sent", 0),
+    for (workspace, ids, expected) in [
+        (&workspace, &["sent"][..], 1),
+        (&workspace, &["unknown", "sent"], 1),
+        (&workspace, &["received"], 0),
+        (&workspace, &["sen_"], 0),
+        (&other, &["sent"], 0),
     ] {
         let wanted = ListContacts {
             limit: 2,
             cursor: None,
             email: None,
-            message_id: Some(id.to_owned()),
+            message_ids: ids.iter().map(|&id| id.to_owned()).collect(),
         };
         let found = contact_list::list(db, workspace, &wanted).await.unwrap();
-        assert_eq!(found.len(), expected, "{id}");
+        assert_eq!(found.len(), expected, "{ids:?}");
     }
 }
 

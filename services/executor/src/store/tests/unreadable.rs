@@ -55,7 +55,7 @@ async fn a_page_passes_over_a_row_that_cannot_be_read() {
         limit: 2,
         cursor: None,
         email: None,
-        message_id: None,
+        message_ids: Vec::new(),
     };
     let found = list_contacts(&db, &workspace, &all).await;
     let ids: Vec<_> = found

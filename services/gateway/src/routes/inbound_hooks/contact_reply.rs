@@ -45,7 +45,7 @@ struct ReplyBody {
 /// Longest `from`, in characters: the longest mail address (RFC 3696).
 const FROM_CHARS_MAX: usize = 320;
 
-/// Message-IDs of a header that are looked at, the last ones.
+/// Message-IDs of a thread that count, the newest.
 const THREAD_IDS_MAX: usize = 5;
 
 /// How far the clock of a mail may be ahead.
@@ -170,8 +170,8 @@ fn read_id(id: Option<&str>) -> Result<Option<String>, Problem> {
     Ok(Some(read.to_owned()))
 }
 
-/// The last Message-IDs of a header `In-Reply-To` or `References`, separated by spaces. The header is a hint: what is no
-/// Message-ID in it is left out.
+/// The last Message-IDs of a header `In-Reply-To` or `References`, separated by spaces. The header is a hint, so other
+/// words are ignored.
 fn read_thread(header: &str) -> Option<String> {
     let words = header.split(|c: char| c.is_whitespace() || c == '>' || c == '<');
     let ids = words.filter_map(read_message_id);
@@ -204,27 +204,27 @@ async fn find_contact(
     workspace: &Workspace,
     reply: &InboundReply,
 ) -> Result<Option<ContactId>, Problem> {
-    let contacts = async |message_id: Option<String>, email: Option<String>| {
+    let contacts = async |message_ids: Vec<String>, email: Option<String>| {
         let query = ListContacts {
             limit: 2,
             cursor: None,
             email,
-            message_id,
+            message_ids,
         };
         let found = app.bus.query(workspace, &query).await?.items.into_iter();
         Ok::<Vec<_>, Problem>(found.map(|contact| contact.id).collect())
     };
-    // The newest mail of the thread is the last one.
     let thread = reply.in_reply_to.as_deref().unwrap_or_default();
-    for id in thread.split_whitespace().rev() {
-        if let [contact] = contacts(Some(id.to_owned()), None).await?.as_slice() {
-            return Ok(Some(contact.clone()));
-        }
+    let ids: Vec<_> = thread.split_whitespace().map(str::to_owned).collect();
+    if !ids.is_empty()
+        && let [contact] = contacts(ids, None).await?.as_slice()
+    {
+        return Ok(Some(contact.clone()));
     }
     let Some(from) = &reply.from else {
         return Ok(None);
     };
-    match contacts(None, Some(from.clone())).await?.as_slice() {
+    match contacts(Vec::new(), Some(from.clone())).await?.as_slice() {
         [] => Ok(None),
         [contact] => Ok(Some(contact.clone())),
         [..] => Err(Problem::new(

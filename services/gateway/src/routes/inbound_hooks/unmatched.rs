@@ -42,13 +42,8 @@ async fn list(call: Call<Look, NoId, NoBody, Params>) -> JsonResult<Page<Unmatch
     let limit = params.limit()?.min(PAGE_MAX);
     let before = params.read_as("cursor")?;
     let (db, workspace) = (&call.caller.app.readers, &call.caller.workspace);
-    let mut items = unmatched_replies::list(db, workspace, before, limit + 1).await?;
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let has_more = items.len() > limit;
-    items.truncate(limit);
-    let last = items.last().filter(|_last| has_more);
-    let next_cursor = last.map(|last| last.id.to_string());
-    Ok(Json(Page { items, next_cursor }))
+    let items = unmatched_replies::list(db, workspace, before, limit + 1).await?;
+    Ok(Json(Page::cut(items, limit, |last| last.id.to_string())))
 }
 
 /// Records the reply under the key of its message, so that it is recorded once, also if this process ends before the

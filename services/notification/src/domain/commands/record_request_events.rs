@@ -46,9 +46,10 @@ pub(crate) fn record_request_event(
         event: Box::new(without_details(event)),
         reopened,
     };
-    let fan_out = match is_covered {
-        true => FanOutProgress::Done,
-        false => begin_fan_out(workspace, event, &subject, lookup)?,
+    let fan_out = if is_covered {
+        FanOutProgress::Done
+    } else {
+        begin_fan_out(workspace, event, &subject, lookup)?
     };
     let new = NotificationEvent::new(workspace, subject, fan_out);
     let (id, priority) = (new.id(), new.priority());

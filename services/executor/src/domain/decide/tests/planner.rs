@@ -30,6 +30,14 @@ fn started(agent: &str) -> World {
     world
 }
 
+/// Refunds have a high risk.
+fn started_with_refunds(agent: &str) -> World {
+    let mut world = World::of_plan(Plan::compile(agent).unwrap());
+    world.tools.push(operator_tool(refund_tool(Risk::High)));
+    world.start();
+    world
+}
+
 /// The planner has made these steps.
 fn planned(agent: &str, steps: &Value) -> World {
     let mut world = started(agent);
@@ -288,19 +296,11 @@ fn a_run_that_has_a_plan_is_not_moved_to_other_templates() {
     assert_eq!(refusal.problem().code, "plan_differs");
 }
 
-/// A person completes the call of the planner with what is no plan. Nobody is asked about it.
+/// A person says that the call of the planner happened, and the run has no plan. It fails before people are asked.
 #[test]
 fn a_result_of_a_person_is_checked_before_people_are_asked() {
     let mut world = started(AGENT);
-    world.give(RunInput::StartStep(crate::domain::DeliveredStep {
-        node: "node-a".parse().unwrap(),
-        step: "plan".to_owned(),
-        dispatch: world.dispatch("plan"),
-        delivery: 1,
-        without_lease: false,
-        is_high_risk: false,
-        is_idempotent: false,
-    }));
+    world.ask("node-a", "plan");
     world.lose("plan");
     assert_eq!(world.status(), RunStatus::AwaitingInput);
     world.answer("plan", Choice::ItHappened);
@@ -316,9 +316,7 @@ fn a_result_of_a_person_is_checked_before_people_are_asked() {
 #[test]
 fn a_plan_that_starts_at_once_lowers_no_risk() {
     let agent = AGENT.replace("tools:", "auto_start: true, tools:");
-    let mut world = World::of_plan(Plan::compile(&agent).unwrap());
-    world.tools.push(operator_tool(refund_tool(Risk::High)));
-    world.start();
+    let mut world = started_with_refunds(&agent);
     let refund = json!([{ "id": "refund", "tool": "payments.refund", "args": { "order": "o-1" } }]);
     world.report("plan", done(json!({ "steps": refund })));
     assert_eq!(ids(&world), ["plan", "start-plan", "refund"]);
@@ -333,9 +331,7 @@ fn a_plan_that_starts_at_once_lowers_no_risk() {
 /// Each call of a fan-out in a plan has its own gate.
 #[test]
 fn a_plan_may_have_a_fan_out() {
-    let mut world = World::of_plan(Plan::compile(AGENT).unwrap());
-    world.tools.push(operator_tool(refund_tool(Risk::High)));
-    world.start();
+    let mut world = started_with_refunds(AGENT);
     let pay = json!([
         { "id": "pay", "for_each": ["o-1", "o-2"], "parallel": 2, "tool": "payments.refund", "args": { "order": "$item" } },
         { "tool": "log", "args": { "message": "$pay" } },
