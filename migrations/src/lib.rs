@@ -121,6 +121,7 @@ service!(executor:
     "0054_run_limits" => [include_str!("executor/0054_run_limits.sql")],
     "0055_awaited_replies" => [include_str!("executor/0055_awaited_replies.sql")],
     "0057_message_ids" => [include_str!("executor/0057_message_ids.sql")],
+    "0058_libraries" => [include_str!("executor/0058_libraries.sql")],
 );
 service!(gateway:
     "0001_initial" => [super::USER_DIRECTORY, include_str!("gateway/0001_initial.sql")],

@@ -70,6 +70,7 @@ mod a_watcher_is_notified_of_the_end;
 mod a_wiped_bus_loses_no_work;
 mod a_worker_outlives_up;
 mod a_workspace_with_many_calls_delays_no_other;
+mod agents_share_templates_and_calendars;
 mod an_accepted_value_passes_every_stage;
 mod an_agent_has_limits;
 mod an_agent_is_rehearsed;

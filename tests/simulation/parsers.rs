@@ -173,7 +173,9 @@ fn agents() {
     .map(|name| file(&format!("examples/{name}.yaml")))
     .collect();
     texts.push(json!({ "agent": "a", "steps": [{ "wait": "5 days" }] }).to_string());
-    try_texts("agents", &texts, |text| drop(Plan::compile(text)));
+    try_texts("agents", &texts, |text| {
+        drop(Plan::compile_with(text, None))
+    });
 }
 
 #[test]

@@ -199,6 +199,7 @@ impl Tables for Executor {
             Aggregate::Workspace(it) => Aggregate::Workspace(through_json(&it)),
             Aggregate::Node(it) => Aggregate::Node(through_json(&it)),
             Aggregate::Tool(it) => Aggregate::Tool(through_json(&it)),
+            Aggregate::Library(it) => Aggregate::Library(through_json(&it)),
             Aggregate::Operation(it) => Aggregate::Operation(through_json(&it)),
             Aggregate::Stateless => Aggregate::Stateless,
         }

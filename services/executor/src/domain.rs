@@ -27,11 +27,13 @@ pub use decide::decide;
 pub use decision::{Decided, Decision, ExecutorDomain, Lookup, LookupFn, Outcome, Undecided};
 pub use effect::{Effect, Reply};
 pub use input::{
-    ContactInput, DeliveredStep, Input, NodeInput, OperationInput, OperationItem, RefusedChildRun,
-    RunInput, ScopeInput, StepReport, SuspensionReport, ToolInput, ToolPut,
+    ContactInput, DeliveredStep, Input, LibraryChange, LibraryInput, NodeInput, OperationInput,
+    OperationItem, RefusedChildRun, RunInput, ScopeInput, StepReport, SuspensionReport, ToolInput,
+    ToolPut,
 };
 pub use model::agent::Agent;
 pub use model::contact::Contact;
+pub use model::library::Library;
 pub use model::node::{Lease, Node};
 pub use model::operation::{Operation, OperationResult, selected_status};
 pub use model::run::Run;

@@ -17,10 +17,11 @@ use holdpoint_auth::{Keys, Right};
 use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::erasure::EraseContact;
 use holdpoint_contracts::executor::{
-    AddActivity, ApplyAgent, CancelRun, ChildRunsEnded, DeleteAgent, DeleteContact, DeleteTool,
-    HandoffsUpdated, HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope, PutContact,
-    PutTool, ResumeRun, ResumeScope, RetryRun, RunEndsOf, ScheduledStart, SetChildRuns, SignalRun,
-    StartRun, StartScheduled, TakeOverRun, TimerFired, TimersFired, WatchRunEnds,
+    AddActivity, ApplyAgent, CancelRun, ChildRunsEnded, DeleteAgent, DeleteContact,
+    DeleteLibraryEntry, DeleteTool, HandoffsUpdated, HoldsClosed, MigrateRun, PatchContact,
+    PauseRun, PauseScope, PutContact, PutLibraryEntry, PutTool, ResumeRun, ResumeScope, RetryRun,
+    RunEndsOf, ScheduledStart, SetChildRuns, SignalRun, StartRun, StartScheduled, TakeOverRun,
+    TimerFired, TimersFired, WatchRunEnds,
 };
 use holdpoint_contracts::hold::HoldClosed;
 use holdpoint_contracts::message::{Actor, Command, Envelope};
@@ -37,7 +38,8 @@ use serde_json::Value;
 use crate::domain::run::Signal;
 use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{
-    ContactInput, DeliveredStep, Input, NodeInput, RunInput, ScopeInput, ToolInput, ToolPut,
+    ContactInput, DeliveredStep, Input, LibraryChange, LibraryInput, NodeInput, RunInput,
+    ScopeInput, ToolInput, ToolPut,
 };
 use crate::outbound::NODE_TIMER;
 use crate::outbound::child_runs::parent_of;
@@ -67,7 +69,43 @@ pub(crate) fn decode(parts: &Parts, body: &[u8], keys: &Keys, now: DateTime<Utc>
     Ok(caller.require_active_user(request))
 }
 
-/// Reads a command for an agent, a tool, a contact or all runs of an agent or workspace.
+/// Reads a command for a tool, a template or a calendar.
+fn decode_registry(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
+    let workspace = caller.workspace.clone();
+    let tool = |name, input| Input::Tool {
+        workspace: workspace.clone(),
+        name,
+        input,
+    };
+    let library = |kind, name, change, by| Input::Library {
+        workspace: workspace.clone(),
+        input: LibraryInput {
+            kind,
+            name,
+            change,
+            by,
+        },
+    };
+    let right = Right::Operate;
+    match verb {
+        PutTool::VERB => caller.read_one(body, right, |it: PutTool, by| {
+            let (spec, seen) = (it.tool, it.seen);
+            let name = spec.name.clone();
+            tool(name, ToolInput::Put(Box::new(ToolPut { spec, seen, by })))
+        }),
+        DeleteTool::VERB => caller.read_one(body, right, |it: DeleteTool, by| {
+            tool(it.name, ToolInput::Delete { by })
+        }),
+        PutLibraryEntry::VERB => caller.read_one(body, right, |it: PutLibraryEntry, by| {
+            library(it.kind, it.name, LibraryChange::Put(it.value), by)
+        }),
+        _ => caller.read_one(body, right, |it: DeleteLibraryEntry, by| {
+            library(it.kind, it.name, LibraryChange::Delete, by)
+        }),
+    }
+}
+
+/// Reads a command for an agent, a contact or all runs of an agent or workspace.
 fn decode_definition(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
     let workspace = caller.workspace.clone();
     let contact = |contact, input| Input::Contact {
@@ -83,21 +121,8 @@ fn decode_definition(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
                 text: it.text,
             }
         }),
-        PutTool::VERB => caller.read_one(body, Right::Operate, |it: PutTool, by| Input::Tool {
-            workspace,
-            name: it.tool.name.clone(),
-            input: ToolInput::Put(Box::new(ToolPut {
-                spec: it.tool,
-                seen: it.seen,
-                by,
-            })),
-        }),
-        DeleteTool::VERB => {
-            caller.read_one(body, Right::Operate, |it: DeleteTool, by| Input::Tool {
-                workspace,
-                name: it.name,
-                input: ToolInput::Delete { by },
-            })
+        PutTool::VERB | DeleteTool::VERB | PutLibraryEntry::VERB | DeleteLibraryEntry::VERB => {
+            decode_registry(verb, body, caller)
         }
         PutContact::VERB => caller.read_one(body, Right::Ask, |it: PutContact, _| {
             contact(it.contact, ContactInput::Put(it.fields))

@@ -4,6 +4,7 @@ mod child_runs;
 mod contact_search;
 mod early_calls;
 mod erasure;
+mod library;
 mod mail_thread;
 mod nodes;
 mod operations;
@@ -30,9 +31,9 @@ use holdpoint_contracts::agent::{AgentView, GetAgentStats};
 use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::erasure::GetErasure;
 use holdpoint_contracts::executor::{
-    GetAgent, GetContact, GetHistory, GetMailThread, GetRun, GetTool, HistoryPage, ListActivities,
-    ListAgents, ListClaims, ListContacts, ListNodes, ListRuns, ListTools, PlanAgent, PlannedAgent,
-    SERVICE, SearchContacts,
+    GetAgent, GetContact, GetHistory, GetLibraryEntry, GetMailThread, GetRun, GetTool, HistoryPage,
+    ListActivities, ListAgents, ListClaims, ListContacts, ListLibrary, ListNodes, ListRuns,
+    ListTools, PlanAgent, PlannedAgent, SERVICE, SearchContacts,
 };
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::operation::{
@@ -145,6 +146,10 @@ impl ExecutorQueries {
             }
             GetRun::NAME => write_reply(self.run(workspace, &read_query(body)?).await?),
             ListRuns::NAME => write_reply(self.runs(workspace, &read_query(body)?).await?),
+            ListLibrary::NAME => write_reply(self.library(workspace, &read_query(body)?).await?),
+            GetLibraryEntry::NAME => {
+                write_reply(self.library_entry(workspace, read_query(body)?).await?)
+            }
             GetTool::NAME => write_reply(self.tool(workspace, &read_query(body)?).await?),
             ListTools::NAME => write_reply(self.tools(workspace, &read_query(body)?).await?),
             ListNodes::NAME => write_reply(self.nodes(workspace, read_query(body)?).await?),
@@ -176,7 +181,7 @@ impl ExecutorQueries {
         workspace: &Workspace,
         query: PlanAgent,
     ) -> Result<PlannedAgent, QueryError> {
-        let plan = self.compile(query.text).await?;
+        let plan = self.compile(workspace, query.text).await?;
         let agent = plan.agent.parse();
         let steps = planned_steps(&plan);
         Ok(PlannedAgent {
@@ -187,14 +192,15 @@ impl ExecutorQueries {
     }
 
     /// Compiles on a blocking thread, so that no other query waits (A-C2).
-    async fn compile(&self, text: String) -> Result<Plan, QueryError> {
+    async fn compile(&self, workspace: &Workspace, text: String) -> Result<Plan, QueryError> {
+        let library = store::library(&self.db, workspace).await?;
         let permit = Arc::clone(&self.compiling).acquire_owned();
         let Ok(Ok(permit)) = tokio::time::timeout(COMPILE_WITHIN, permit).await else {
             let detail = "too many agents are being compiled now; try again";
             return Err(QueryError(Problem::unavailable(detail)));
         };
         let plan = Self::blocking(move || {
-            let plan = Plan::compile(&text);
+            let plan = Plan::compile_with(&text, library.as_ref());
             drop(permit);
             plan
         });

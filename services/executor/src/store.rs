@@ -42,6 +42,7 @@ mod erasure;
 mod history_row;
 mod lease_event_row;
 mod lease_row;
+mod library_row;
 mod node_row;
 mod operation_result_row;
 mod operation_row;
@@ -88,6 +89,7 @@ pub(crate) use lease_event_row::{of_run as lease_events_of, of_steps as lease_ev
 pub(crate) use lease_row::{
     due as due_leases, forgettable_nodes, id as lease_id, list as list_leases, load as leases,
 };
+pub(crate) use library_row::one as library;
 pub(crate) use node_row::{list as list_nodes, named as nodes, suspects};
 pub(crate) use operation_result_row::{counts as result_counts, list as list_results};
 pub(crate) use operation_row::{
@@ -163,6 +165,10 @@ impl Store<ExecutorDomain> for Executor {
         found.extend(nodes.into_iter().map(Aggregate::Node));
         let tools = tool_row::Entity::load_states(db, &tools).await?;
         found.extend(tools.into_iter().map(Aggregate::Tool));
+        let libraries = keys.iter().filter_map(Key::try_as_library_ref);
+        let libraries: Vec<_> = libraries.map(ToString::to_string).collect();
+        let libraries = library_row::Entity::load_states(db, &libraries).await?;
+        found.extend(libraries.into_iter().map(Aggregate::Library));
         let operations = operation_row::Entity::load_states(db, &operations).await?;
         found.extend(operations.into_iter().map(Aggregate::Operation));
         Ok(found
@@ -241,6 +247,7 @@ impl Store<ExecutorDomain> for Executor {
         let workspaces = states(changed, Aggregate::try_as_workspace_ref);
         let nodes = states(changed, Aggregate::try_as_node_ref);
         let tools = states(changed, Aggregate::try_as_tool_ref);
+        let libraries = states(changed, Aggregate::try_as_library_ref);
         let operations = states(changed, Aggregate::try_as_operation_ref);
         let mut losers = agent_row::Entity::save(db, &agents, now).await?;
         losers.extend(contact_row::Entity::save(db, &contacts, now).await?);
@@ -248,6 +255,7 @@ impl Store<ExecutorDomain> for Executor {
         losers.extend(workspace_row::Entity::save(db, &workspaces, now).await?);
         losers.extend(node_row::save(db, nodes, now).await?);
         losers.extend(tool_row::Entity::save(db, &tools, now).await?);
+        losers.extend(library_row::Entity::save(db, &libraries, now).await?);
         losers.extend(operation_row::Entity::save(db, &operations, now).await?);
         Ok(losers)
     }
@@ -336,6 +344,7 @@ fn key_of(state: &Aggregate) -> Key {
         Aggregate::Workspace(scope) => Key::Workspace(scope.workspace.clone()),
         Aggregate::Node(node) => Key::Node(node.name.clone()),
         Aggregate::Tool(tool) => Key::Tool(tool.workspace.clone(), tool.spec.name.clone()),
+        Aggregate::Library(library) => Key::Library(library.workspace.clone()),
         Aggregate::Operation(operation) => Key::Operation(operation.id),
         Aggregate::Stateless => Key::Users,
     }

@@ -10,9 +10,9 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::app::App;
 use crate::problem::{self, ApiError};
 use crate::routes::{
-    agents, asking, clock, commands, contacts, dead_letters, health, holds, inbound_hooks, mails,
-    notifications, operations, policies, requests, runs, schedules, sessions, standing_approvals,
-    tokens, tools, users, watches, webhooks, workspaces,
+    agents, asking, clock, commands, contacts, dead_letters, health, holds, inbound_hooks, library,
+    mails, notifications, operations, policies, requests, runs, schedules, sessions,
+    standing_approvals, tokens, tools, users, watches, webhooks, workspaces,
 };
 use crate::{access_log, body_limits, pages, tls};
 
@@ -28,6 +28,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(mails::routes())
         .merge(notifications::routes())
         .merge(operations::routes())
+        .merge(library::routes())
         .merge(policies::routes())
         .merge(schedules::routes())
         .merge(requests::routes())

@@ -9,6 +9,7 @@ pub(crate) mod dead_letters;
 pub(crate) mod health;
 pub(crate) mod holds;
 pub(crate) mod inbound_hooks;
+pub(crate) mod library;
 pub(crate) mod mails;
 pub(crate) mod notifications;
 pub(crate) mod operations;

@@ -4,6 +4,7 @@
 //! object. Each is one sentence without a full stop.
 
 pub(crate) mod arguments;
+pub(crate) mod library;
 pub(crate) mod notifications;
 pub(crate) mod processes;
 pub(crate) mod requests;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use self::library::{CalendarCommand, TemplateCommand};
 use self::notifications::{FollowCommand, NotificationsArgs, PreferencesCommand, WebhooksCommand};
 use self::processes::{
     BenchArgs, BenchChildArgs, MigrateArgs, NatsConfigArgs, RetentionArgs, SecretsCommand,
@@ -42,7 +44,7 @@ const AFTER_HELP: &str = "\
 Connection: --url and --token, else HOLDPOINT_URL and HOLDPOINT_TOKEN, else the
 file cli.json that a running `holdpoint up` keeps in its data directory.
 A unique prefix is enough for ids of runs, requests, notifications and webhooks.
-Instants are shown in UTC.
+Instants are shown in the time zone of this machine.
 Other users of this machine can read command lines. Pass a secret in the
 environment or as @FILE.
 
@@ -150,6 +152,12 @@ pub(crate) enum Command {
     /// Manage tools
     #[command(subcommand)]
     Tool(ToolCommand),
+    /// Manage mail templates, which agents use by name
+    #[command(subcommand)]
+    Template(TemplateCommand),
+    /// Manage calendars, which agents use by name
+    #[command(subcommand)]
+    Calendar(CalendarCommand),
     /// List your notifications, or mark them as read
     Notifications(NotificationsArgs),
     #[command(flatten)]

@@ -5,6 +5,7 @@ mod clock;
 mod contact;
 mod dead_letters;
 mod follow;
+mod library;
 mod nodes;
 mod notifications;
 mod operations;
@@ -43,6 +44,8 @@ fn empty_text(path: &str) -> &'static str {
     match path {
         "agents" => "No agents. Store one with `holdpoint agent apply FILE`.",
         "contacts" => "No contacts. Store one with `holdpoint contact put JSON`.",
+        "templates" => "No templates. Store one with `holdpoint template put NAME FILE`.",
+        "calendars" => "No calendars. Store one with `holdpoint calendar put NAME`.",
         _ => "No results.",
     }
 }

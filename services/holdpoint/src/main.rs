@@ -90,6 +90,8 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::User(command) => run_client_command(global, command).await,
         Command::Token(command) => run_client_command(global, command).await,
         Command::Tool(command) => run_client_command(global, command).await,
+        Command::Template(command) => run_client_command(global, command).await,
+        Command::Calendar(command) => run_client_command(global, command).await,
         Command::Notifications(command) => run_client_command(global, command).await,
         Command::Follow(command) => run_client_command(global, command).await,
         Command::Preferences(command) => run_client_command(global, command).await,

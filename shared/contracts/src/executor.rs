@@ -31,6 +31,7 @@ use crate::suspension::{
 use crate::tool::{RegisterTools, RegisteredTool, ToolView};
 
 mod child_runs;
+mod library;
 mod mail_thread;
 mod migrate_run;
 mod pauses;
@@ -42,6 +43,10 @@ mod watch_run_ends;
 pub use child_runs::{
     ChildRunEnd, ChildRunEndReply, ChildRunStart, ChildRunState, ChildRunsEnded, DesiredChildRun,
     RemainingBudget, SetChildRuns,
+};
+pub use library::{
+    DeleteLibraryEntry, GetLibraryEntry, LibraryEntryView, LibraryKind, ListLibrary,
+    PutLibraryEntry,
 };
 pub use mail_thread::{GetMailThread, MailThread};
 pub use migrate_run::MigrateRun;
@@ -66,6 +71,8 @@ commands! {
     AddActivity:     "add_activity"(contact)           -> ContactView;
     PutTool:         "put_tool"(tool.name)             -> ToolView;
     DeleteTool:      "delete_tool"(name)               -> ();
+    PutLibraryEntry: "put_library_entry"(name)         -> LibraryEntryView;
+    DeleteLibraryEntry: "delete_library_entry"(name)   -> ();
     RegisterTools:   "register_tools"(node)            -> Vec<Reply<RegisteredTool>>;
     StartRun:        "start_run"(run)                  -> crate::run::StartedRun;
     StartScheduled:  "start_scheduled"(starts[0].run)  -> Vec<Reply<ScheduledStartReply>>;
@@ -107,6 +114,8 @@ queries! {
     ListActivities: "activities" -> Page<Activity>;
     ListTools:      "tools"      -> Page<ToolView>;
     GetTool:        "tool"       -> ToolView;
+    GetLibraryEntry: "library_entry" -> LibraryEntryView;
+    ListLibrary:    "library"    -> Page<LibraryEntryView>;
     GetRun:         "run"        -> RunView;
     ListRuns:       "runs"       -> Page<RunView>;
     GetSnapshot:    "snapshot"   -> Option<SnapshotView>;

@@ -12,10 +12,11 @@ mod tests;
 use crate::asking::RequestInput;
 use crate::erasure::EraseContact;
 use crate::executor::{
-    AddActivity, ApplyAgent, CancelRun, ChildRunsEnded, DeleteAgent, DeleteContact, DeleteTool,
-    GetMailThread, HandoffsUpdated, HoldsClosed, MigrateRun, PatchContact, PauseRun, PauseScope,
-    PutContact, PutTool, ResumeRun, ResumeScope, RetryRun, SearchContacts, SetChildRuns, SignalRun,
-    StartRun, StartScheduled, TakeOverRun, TimersFired, WatchRunEnds,
+    AddActivity, ApplyAgent, CancelRun, ChildRunsEnded, DeleteAgent, DeleteContact,
+    DeleteLibraryEntry, DeleteTool, GetMailThread, HandoffsUpdated, HoldsClosed, MigrateRun,
+    PatchContact, PauseRun, PauseScope, PutContact, PutLibraryEntry, PutTool, ResumeRun,
+    ResumeScope, RetryRun, SearchContacts, SetChildRuns, SignalRun, StartRun, StartScheduled,
+    TakeOverRun, TimersFired, WatchRunEnds,
 };
 use crate::handoff::{
     ActOnRequest, AskAgain, CreateStandingApproval, DecideRequest, DecideRequests, DeletePolicy,
@@ -237,7 +238,7 @@ fn of_program(workspace: &Workspace) -> Vec<String> {
 /// among them.
 fn of_gateway() -> Vec<String> {
     asked! {
-        ApplyAgent, DeleteAgent, PutTool, DeleteTool, PutContact, PatchContact, AddActivity,
+        ApplyAgent, DeleteAgent, PutTool, DeleteTool, PutLibraryEntry, DeleteLibraryEntry, PutContact, PatchContact, AddActivity,
         DeleteContact, EraseContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, MigrateRun, SignalRun, SuspendRun,
         TakeOverRun, PauseScope, ResumeScope, StartOperation, CancelOperation, RequestInput, OpenHold, AskAgain, WithdrawHold, DecideRequest, DecideRequests,
         ActOnRequest, PutUser, DisableUser, PutPolicy, DeletePolicy,

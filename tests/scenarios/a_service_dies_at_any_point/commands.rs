@@ -15,10 +15,22 @@ use crate::world::{PATIENCE, log};
 
 /// Commands of people and programs. In CI the service dies after the commit and after publishing. `cargo xtask test
 /// --exhaustive` plays all points.
-pub(super) const COMMANDS: [Row; 43] = [
+pub(super) const COMMANDS: [Row; 45] = [
     Row("executor", "apply_agent", false, Workload::Definitions),
     Row("executor", "put_tool", false, Workload::Definitions),
     Row("executor", "delete_tool", false, Workload::Definitions),
+    Row(
+        "executor",
+        "put_library_entry",
+        false,
+        Workload::Definitions,
+    ),
+    Row(
+        "executor",
+        "delete_library_entry",
+        false,
+        Workload::Definitions,
+    ),
     Row("executor", "put_contact", false, Workload::Definitions),
     Row("executor", "patch_contact", false, Workload::Definitions),
     Row("executor", "add_activity", false, Workload::Definitions),
@@ -239,7 +251,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Agents, tools and contacts.
+    /// Agents, schedules, tools, templates and contacts.
     pub(super) async fn change_definitions(&self) -> anyhow::Result<()> {
         let (agent, tool, contact) = (
             self.unique_name("a"),
@@ -267,6 +279,12 @@ impl Trial<'_> {
         self.check_count("/tools?limit=500", 1, is_it).await?;
         self.delete(&format!("/tools/{tool}")).await?;
         self.check_count("/tools?limit=500", 0, is_it).await?;
+
+        let template = json!({ "name": tool, "body": "Hello" });
+        self.post("template", "/templates", &template).await?;
+        self.check_count("/templates", 1, is_it).await?;
+        self.delete(&format!("/templates/{tool}")).await?;
+        self.check_count("/templates", 0, is_it).await?;
 
         let path = format!("/contacts/{contact}");
         self.put(&path, &json!({ "company": "Acme" })).await?;

@@ -2,6 +2,7 @@
 
 pub(crate) mod apply_agent;
 pub(crate) mod cancel_run;
+pub(crate) mod change_library;
 pub(crate) mod child_runs_ended;
 pub(crate) mod contact_replied;
 pub(crate) mod erase_contact;

@@ -12,6 +12,7 @@ use holdpoint_ids::{RunId, ToolName, UserName, Workspace};
 
 use crate::domain::commands::apply_agent::apply_agent;
 use crate::domain::commands::cancel_run::cancel_run;
+use crate::domain::commands::change_library::change_library;
 use crate::domain::commands::child_runs_ended::{end_child_run, ignored, refuse_child_run};
 use crate::domain::commands::contact_replied::contact_replied;
 use crate::domain::commands::erase_contact::{complete_erasure, erase_contact, erase_run};
@@ -47,7 +48,7 @@ use crate::domain::decision::{
     Decision, ExecutorDomain, InWorkspace, Lookup, LookupFn, Outcome, Undecided, decided,
 };
 use crate::domain::effect::{Effect, Reply};
-use crate::domain::input::{Input, OperationItem, RunInput, ToolInput};
+use crate::domain::input::{Input, LibraryInput, OperationItem, RunInput, ToolInput};
 use crate::domain::model::run::Run;
 use crate::domain::need::{Aggregate, Fact, Key, Need, RunFact};
 use crate::domain::refusal::Refusal;
@@ -109,6 +110,7 @@ impl Decider for ExecutorDomain {
             Aggregate::Workspace(scope) => Some(Fact::Workspace(Arc::new(scope.clone()))),
             Aggregate::Run(run) => Some(Fact::Run(Arc::new(RunFact::of(run)))),
             Aggregate::Tool(tool) => Some(Fact::Tool(Arc::new(tool.without_records()))),
+            Aggregate::Library(library) => Some(Fact::Library(Arc::new(library.clone()))),
             Aggregate::Operation(it) => Some(Fact::Operation(Arc::new(it.clone()))),
             Aggregate::Node(_) | Aggregate::Stateless => None,
         }
@@ -126,6 +128,7 @@ impl Decider for ExecutorDomain {
             Aggregate::Workspace(scope) => scope.version,
             Aggregate::Node(node) => node.version,
             Aggregate::Tool(tool) => tool.version,
+            Aggregate::Library(library) => library.version,
             Aggregate::Operation(operation) => operation.version,
             Aggregate::Stateless => 1,
         }
@@ -137,7 +140,10 @@ impl Decider for ExecutorDomain {
             | Aggregate::Workspace(_)
             | Aggregate::Node(_)
             | Aggregate::Tool(_) => true,
-            Aggregate::Contact(_) | Aggregate::Operation(_) | Aggregate::Stateless => false,
+            Aggregate::Contact(_)
+            | Aggregate::Library(_)
+            | Aggregate::Operation(_)
+            | Aggregate::Stateless => false,
             // A waiting run gets no input for long. The next one loads it.
             Aggregate::Run(run) => {
                 let is_hot = matches!(run.status(), RunStatus::Queued | RunStatus::Running);
@@ -155,6 +161,7 @@ impl Decider for ExecutorDomain {
             | Key::Contact(..)
             | Key::Run(_)
             | Key::Node(_)
+            | Key::Library(_)
             | Key::Operation(_)
             | Key::Users
             | Key::ExpiredRuns
@@ -191,7 +198,7 @@ pub fn decide(
             text,
         } => {
             let known = state.and_then(Aggregate::try_as_agent_ref);
-            apply_agent(known, workspace, name, text, now)
+            apply_agent(known, InWorkspace::new(workspace, name), text, lookup, now)
         }
         Input::Contact {
             workspace,
@@ -224,6 +231,7 @@ pub fn decide(
             let of = InWorkspace::new(workspace, name);
             decide_tool(state, of, input, lookup, now)
         }
+        Input::Library { workspace, input } => decide_library(state, workspace, input, now),
         Input::Operation {
             workspace,
             id,
@@ -348,6 +356,16 @@ fn decide_tool(
         ToolInput::Put(put) => put_tool(known, workspace, put, lookup, now),
         ToolInput::Delete { by } => delete_tool(known, name, by, now),
     }
+}
+
+fn decide_library(
+    state: Option<&Aggregate>,
+    workspace: &Workspace,
+    input: &LibraryInput,
+    now: DateTime<Utc>,
+) -> Decision {
+    let known = state.and_then(Aggregate::try_as_library_ref);
+    change_library(known, workspace, input, now)
 }
 
 fn start_fresh_run(

@@ -16,6 +16,7 @@ mod fields;
 mod for_each;
 mod graph;
 mod instructions;
+mod library;
 mod limits;
 mod lines;
 mod mails;
@@ -39,14 +40,13 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use crate::domain::expression::{self, Names, diagnostic};
+use crate::domain::model::library::Library;
 use crate::domain::model::plan::{Action, Inputs, OnPause, Plan, PlannedStep};
-use lines::Lines;
-use mails::Mails;
 use step::Draft;
 
-use calendar::UTC;
 pub(crate) use diagnostics::is_name;
 use diagnostics::{AgentChecker, Place, shown};
+pub(crate) use library::library_entry_errors;
 
 pub(crate) use crate::domain::nearest_names::nearest;
 pub use diagnostics::{MAX_NAME, MAX_STEPS, MAX_TEXT};
@@ -57,27 +57,29 @@ const MAX_DESCRIPTION: usize = 2_000;
 const MAX_AGENT_PLACEHOLDERS: usize = 5_000;
 
 impl Plan {
-    /// Reads an agent, YAML or JSON, and compiles it.
+    /// Reads an agent, YAML or JSON, and compiles it with the templates and calendars of its workspace.
     ///
     /// # Errors
     /// Every error that was found (422 `invalid_agent`), in the order of the text; at most 100 and one that
     /// counts the rest.
-    pub fn compile(text: &str) -> Result<Self, Vec<FieldError>> {
+    pub fn compile_with(text: &str, library: Option<&Library>) -> Result<Self, Vec<FieldError>> {
         let fields = read::agent(text).map_err(|error| vec![*error])?;
         let mut checker = AgentChecker {
-            lines: Lines::of(text),
-            errors: Vec::new(),
-            has_more: false,
-            placeholders: 0,
-            planner_steps: 0,
-            time_zone: UTC.to_owned(),
-            mails: Mails::default(),
+            library,
+            ..AgentChecker::new(text)
         };
         let plan = checker.agent(&fields);
         match plan {
             Some(plan) if checker.errors.is_empty() => Ok(plan),
             Some(_) | None => Err(checker.answer()),
         }
+    }
+}
+
+#[cfg(test)]
+impl Plan {
+    pub fn compile(text: &str) -> Result<Self, Vec<FieldError>> {
+        Self::compile_with(text, None)
     }
 }
 
@@ -97,7 +99,8 @@ impl AgentChecker<'_> {
         let inputs = self.inputs(fields);
         let limits = self.limits(fields.get("limits"));
         // Before the steps: its time zone is the default of their waits.
-        let working_days = self.calendar(fields.get("calendar"));
+        let calendar = self.calendar_value(fields.get("calendar"));
+        let working_days = self.calendar(calendar);
         self.mails = self.read_templates(fields.get("templates"));
         let planner = fields.get("planner").filter(|planner| !planner.is_null());
         let (written, planner) = match planner {

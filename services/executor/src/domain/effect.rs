@@ -7,8 +7,8 @@ use holdpoint_contracts::asking::RequestedInput;
 use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::erasure::ErasureView;
 use holdpoint_contracts::executor::{
-    AppliedAgent, ChangedScope, ChildRunEnd, ChildRunEndReply, DesiredChildRun, RunEndWatched,
-    ScheduledStartReply, TimerReply,
+    AppliedAgent, ChangedScope, ChildRunEnd, ChildRunEndReply, DesiredChildRun, LibraryEntryView,
+    RunEndWatched, ScheduledStartReply, TimerReply,
 };
 use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::history::HistoryItem;
@@ -181,6 +181,7 @@ pub enum Reply {
     Heartbeat(HeartbeatReply),
     Watched(RunEndWatched),
     Tool(Box<ToolView>),
+    LibraryEntry(Box<LibraryEntryView>),
     Registered(RegisteredTool),
     /// To a worker whose part of a snapshot is not kept, although its step was released.
     Refused(Box<Problem>),

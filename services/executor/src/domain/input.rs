@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::asking::ToolQuestion;
 use holdpoint_contracts::contact::{Activity, TagChange};
 use holdpoint_contracts::executor::{
-    ChildRunEnd, DesiredChildRun, PauseNew, PauseWaiting, ScheduledStart,
+    ChildRunEnd, DesiredChildRun, LibraryKind, PauseNew, PauseWaiting, ScheduledStart,
 };
 use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::hold::HandoffEvent;
@@ -165,6 +165,11 @@ pub enum Input {
     WatchRequest(HoldId),
     /// A node sends a heartbeat or leaves, or a sweep reports its silence.
     Node { node: NodeName, input: NodeInput },
+    /// An operator changes the library of a workspace.
+    Library {
+        workspace: Workspace,
+        input: LibraryInput,
+    },
     /// An operator registers or deletes a tool, or a node offers one.
     Tool {
         workspace: Workspace,
@@ -397,6 +402,22 @@ pub enum ToolInput {
     },
 }
 
+/// A change of one template or calendar.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LibraryInput {
+    pub kind: LibraryKind,
+    pub name: String,
+    pub change: LibraryChange,
+    pub by: Actor,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum LibraryChange {
+    /// It is added or replaced.
+    Put(Value),
+    Delete,
+}
+
 impl Input {
     #[must_use]
     pub fn key(&self) -> Key {
@@ -428,6 +449,7 @@ impl Input {
             Self::Tool {
                 workspace, name, ..
             } => Key::Tool(workspace.clone(), name.clone()),
+            Self::Library { workspace, .. } => Key::Library(workspace.clone()),
             Self::Operation { id, .. } => Key::Operation(*id),
             Self::OnBehalfOf { input, .. } => input.key(),
             Self::Users(_) => Key::Users,

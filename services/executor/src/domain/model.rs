@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod contact;
+pub mod library;
 pub mod node;
 pub mod operation;
 pub mod plan;

@@ -16,6 +16,7 @@ use strum::EnumTryAs;
 use crate::domain::expression::Reference;
 use crate::domain::model::agent::Agent;
 use crate::domain::model::contact::Contact;
+use crate::domain::model::library::Library;
 use crate::domain::model::node::Node;
 use crate::domain::model::operation::Operation;
 use crate::domain::model::plan::{Plan, StepPart};
@@ -40,6 +41,7 @@ pub enum Key {
     Workspace(Workspace),
     Node(NodeName),
     Tool(Workspace, ToolName),
+    Library(Workspace),
     Operation(OperationId),
     /// The user directory as a whole. It has no state here.
     Users,
@@ -66,6 +68,7 @@ pub enum Aggregate {
     Workspace(WorkspaceScope),
     Node(Node),
     Tool(Tool),
+    Library(Library),
     Operation(Operation),
     /// Only effects write its rows.
     Stateless,
@@ -81,6 +84,7 @@ impl Aggregate {
             | Self::Run(_)
             | Self::Node(_)
             | Self::Tool(_)
+            | Self::Library(_)
             | Self::Operation(_)
             | Self::Stateless => None,
         }
@@ -143,6 +147,7 @@ pub enum Fact {
     Run(Arc<RunFact>),
     /// Also if it was deleted; without its records.
     Tool(Arc<Tool>),
+    Library(Arc<Library>),
     Operation(Arc<Operation>),
     /// For [`Need::RunningOperations`] and [`Need::ToolCount`]; for [`Need::OperationResult`], whose result is not read.
     Count(u64),

@@ -1,5 +1,6 @@
 //! Why the executor refuses an input. Codes are stable; texts may change.
 
+use holdpoint_contracts::executor::LibraryKind;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::operation::{HOLD_FILTER_RUNS_MAX, OPERATION_RUNS_MAX, OPERATIONS_MAX};
 use holdpoint_contracts::problem::{FieldError, Problem};
@@ -11,6 +12,7 @@ use holdpoint_ids::{
 
 use crate::domain::decision::Undecided;
 use crate::domain::model::contact::CONTACT_BYTES_MAX;
+use crate::domain::model::library::{ENTRIES_MAX, LIBRARY_BYTES_MAX};
 use crate::domain::model::run::{
     KEPT_SIGNALS_MAX, LABEL_CHARS_MAX, QUESTIONS_MAX, RETRIES_MAX, SIGNAL_BYTES_MAX,
     SIGNAL_KEY_CHARS_MAX,
@@ -206,6 +208,16 @@ pub enum Refusal {
     ToolNotFound(ToolName),
     #[error("operation `{0}` not found in this workspace")]
     OperationNotFound(OperationId),
+    #[error("{0} `{1}` not found in this workspace")]
+    LibraryEntryNotFound(LibraryKind, String),
+    #[error("{}", entry_message(*.0, .1))]
+    InvalidLibraryEntry(LibraryKind, Vec<FieldError>),
+    #[error("the workspace has {ENTRIES_MAX} {0}s, and no more are allowed; delete one first")]
+    TooManyLibraryEntries(LibraryKind),
+    #[error(
+        "all templates and calendars of a workspace together have at most {LIBRARY_BYTES_MAX} bytes of JSON; delete one first"
+    )]
+    LibraryTooLarge,
     /// Another workspace has an operation with this id.
     #[error("the id `{0}` is taken; make a fresh one")]
     OperationIdTaken(OperationId),
@@ -256,6 +268,7 @@ impl Refusal {
             | Self::RunNotFound(_)
             | Self::StepNotFound(..)
             | Self::OperationNotFound(_)
+            | Self::LibraryEntryNotFound(..)
             | Self::ToolNotFound(_) => (404, "not_found"),
             Self::AgentPaused { .. } => (409, "agent_paused"),
             Self::AlreadyTaken(..) => (409, "already_taken"),
@@ -280,6 +293,7 @@ impl Refusal {
             Self::SignalKeyReused { .. } => (409, "signal_key_reused"),
             Self::TooManySignals(_) => (409, "too_many_signals"),
             Self::TooManyTools => (409, "too_many_tools"),
+            Self::TooManyLibraryEntries(_) | Self::LibraryTooLarge => (409, "library_full"),
             Self::ToolChanged(_) => (409, "tool_changed"),
             Self::ToolReserved(_) => (409, "tool_reserved"),
             Self::ContactTooLarge { .. }
@@ -290,6 +304,7 @@ impl Refusal {
             Self::TooManyRuns | Self::HoldFilterTooWide => (422, "too_many_runs"),
             Self::UnknownSignal { .. } => (422, "unknown_signal"),
             Self::InvalidAgent(_) => (422, "invalid_agent"),
+            Self::InvalidLibraryEntry(kind, _) => (422, entry_code(*kind)),
             Self::UnknownAnswer(_) => (422, "invalid_answer"),
             Self::OtherAgent { .. }
             | Self::Labels(_)
@@ -318,7 +333,10 @@ impl Refusal {
     }
 
     fn errors(&self) -> Vec<FieldError> {
-        if let Self::InvalidAgent(errors) | Self::InvalidQuestion(errors) = self {
+        if let Self::InvalidAgent(errors)
+        | Self::InvalidLibraryEntry(_, errors)
+        | Self::InvalidQuestion(errors) = self
+        {
             errors.clone()
         } else if let Self::InvalidInput(errors) = self {
             let errors = errors.iter().cloned();
@@ -356,6 +374,20 @@ fn agent_message(errors: &[FieldError]) -> String {
     match errors {
         [only] => only.message.clone(),
         _ => format!("the agent has {} errors", errors.len()),
+    }
+}
+
+const fn entry_code(kind: LibraryKind) -> &'static str {
+    match kind {
+        LibraryKind::Template => "invalid_template",
+        LibraryKind::Calendar => "invalid_calendar",
+    }
+}
+
+fn entry_message(kind: LibraryKind, errors: &[FieldError]) -> String {
+    match errors {
+        [only] => only.message.clone(),
+        _ => format!("the {kind} has {} errors", errors.len()),
     }
 }
 

@@ -59,7 +59,7 @@ impl ExecutorQueries {
         } = query;
         let start_at = start_at.unwrap_or_else(|| this_minute(self.clock.now()));
         let plan = match (text, agent) {
-            (Some(text), None) => self.compile(text).await?,
+            (Some(text), None) => self.compile(workspace, text).await?,
             (None, Some(agent)) => self.newest_plan(workspace, &agent).await?,
             (Some(_), Some(_)) | (None, None) => {
                 let detail = "expected either `text` or `agent`";

@@ -1,25 +1,35 @@
 //! `executor.apply_agent`: an author brings an agent's text, which becomes a new version unless it is unchanged.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::agent::AgentView;
 use holdpoint_contracts::executor::AppliedAgent;
 use holdpoint_ids::{AgentName, Workspace};
 
-use crate::domain::decision::{Decided, Decision, Outcome};
+use crate::domain::decision::{
+    Decided, Decision, InWorkspace, Lookup, LookupFn, Outcome, Undecided,
+};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::model::agent::{Agent, planned_steps};
+use crate::domain::model::library::Library;
 use crate::domain::model::plan::Plan;
-use crate::domain::need::{Aggregate, Fact, Need, PlanFact};
+use crate::domain::need::{Aggregate, Fact, Key, Need, PlanFact};
 use crate::domain::refusal::Refusal;
 
 pub(crate) fn apply_agent(
     agent: Option<&Agent>,
-    workspace: &Workspace,
-    name: &AgentName,
+    of: InWorkspace<'_, &AgentName>,
     text: &str,
+    lookup: LookupFn<'_>,
     now: DateTime<Utc>,
 ) -> Decision {
-    let plan = match Plan::compile(text) {
+    let InWorkspace {
+        workspace,
+        id: name,
+    } = of;
+    let library = library_of(workspace, lookup)?;
+    let plan = match Plan::compile_with(text, library.as_deref()) {
         Ok(plan) if plan.agent == name.as_str() => plan,
         Ok(plan) => {
             return Err(Refusal::OtherAgent {
@@ -50,7 +60,7 @@ pub(crate) fn apply_agent(
     };
     let answer = Reply::Agent(applied_agent(&next, &plan, true));
     let need = Need::Plan(workspace.clone(), name.clone(), next.newest);
-    let fact = Fact::Plan(std::sync::Arc::new(PlanFact::new(plan.clone())));
+    let fact = Fact::Plan(Arc::new(PlanFact::new(plan.clone())));
     let effect = Effect::AgentVersion {
         workspace: workspace.clone(),
         agent: name.clone(),
@@ -63,6 +73,19 @@ pub(crate) fn apply_agent(
         facts: vec![(need, fact)],
         reply: answer,
     })))
+}
+
+/// The templates and calendars that the agent may name.
+fn library_of(
+    workspace: &Workspace,
+    lookup: LookupFn<'_>,
+) -> Result<Option<Arc<Library>>, Undecided> {
+    let need = Need::State(Key::Library(workspace.clone()));
+    match lookup(&need) {
+        Lookup::NotLoaded => Err(Undecided::NeedsMore(vec![need])),
+        Lookup::Found(Fact::Library(library)) => Ok(Some(library)),
+        Lookup::Found(_) | Lookup::Missing => Ok(None),
+    }
 }
 
 fn applied_agent(agent: &Agent, plan: &Plan, changed: bool) -> AppliedAgent {

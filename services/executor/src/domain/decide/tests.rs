@@ -5,6 +5,7 @@
 )]
 
 mod approvals;
+mod change_library;
 mod child_runs;
 mod ending;
 mod fan_out;

@@ -18,9 +18,6 @@ use crate::domain::model::plan::{Action, PlannedStep};
 
 const CALENDAR: &str = "calendar";
 
-/// The time zone of waits without another one.
-pub(super) const UTC: &str = "UTC";
-
 impl AgentChecker<'_> {
     /// Reads the calendar, and keeps its time zone for the waits.
     pub(super) fn calendar(&mut self, value: Option<&Value>) -> WorkingDays {
@@ -28,8 +25,7 @@ impl AgentChecker<'_> {
             return WorkingDays::default();
         };
         let Value::Object(calendar) = value else {
-            let message =
-                "`calendar` is an object, such as `calendar: { time_zone: Europe/Berlin }`.";
+            let message = "`calendar` is an object, such as `calendar: { time_zone: Europe/Berlin }`, or the name of a calendar of the workspace.";
             self.report_field(CALENDAR, &shown(value), message);
             return WorkingDays::default();
         };

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::lines::Lines;
 use super::mails::Mails;
 use crate::domain::expression::diagnostic;
+use crate::domain::model::library::Library;
 use crate::domain::text::cut;
 
 /// Longest agent text, in bytes.
@@ -19,6 +20,9 @@ pub const MAX_NAME: usize = 100;
 
 /// Most errors that are answered; one more says that there are others.
 const MAX_ERRORS: usize = 100;
+
+/// The time zone of waits without another one.
+const UTC: &str = "UTC";
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place<'a> {
@@ -41,6 +45,23 @@ pub(super) struct AgentChecker<'t> {
     /// The time zone of waits that name none.
     pub(super) time_zone: String,
     pub(super) mails: Mails,
+    /// The templates and calendars of the workspace.
+    pub(super) library: Option<&'t Library>,
+}
+
+impl<'t> AgentChecker<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        Self {
+            lines: Lines::of(text),
+            errors: Vec::new(),
+            has_more: false,
+            placeholders: 0,
+            planner_steps: 0,
+            time_zone: UTC.to_owned(),
+            mails: Mails::default(),
+            library: None,
+        }
+    }
 }
 
 impl AgentChecker<'_> {

@@ -9,12 +9,9 @@ use holdpoint_contracts::tool::{START_PLAN, is_built_in};
 use holdpoint_contracts::value_limits::{EXACT_INTEGER_MAX, has_inexact_integer};
 use serde_json::{Map, Value, json};
 
-use super::calendar::UTC;
 use super::diagnostics::{AgentChecker, MAX_STEPS, Place, is_name, shown};
 use super::fields;
 use super::instructions::{WrittenSteps, words_of};
-use super::lines::Lines;
-use super::mails::Mails;
 use super::step::{Draft, default_id};
 use crate::domain::expression::diagnostic;
 use crate::domain::model::plan::planner::{PLAN_BYTES_MAX, PLANNER_STEPS, Planner};
@@ -62,13 +59,8 @@ impl Plan {
         };
         let steps = plan_steps(steps)?;
         let mut checker = AgentChecker {
-            lines: Lines::of(""),
-            errors: Vec::new(),
-            has_more: false,
-            placeholders: 0,
             planner_steps: PLANNER_STEPS,
-            time_zone: UTC.to_owned(),
-            mails: Mails::default(),
+            ..AgentChecker::new("")
         };
         let working_days = checker.calendar(planner.calendar.as_ref());
         checker.mails = checker.read_templates(planner.templates.as_ref());
@@ -197,7 +189,7 @@ impl AgentChecker<'_> {
         let present = |name: &str| agent.get(name).filter(|value| !value.is_null()).cloned();
         let planner = Planner {
             tools,
-            calendar: present("calendar"),
+            calendar: self.calendar_value(agent.get("calendar")).cloned(),
             templates: present("templates"),
         };
         Some((steps, planner))

@@ -56,7 +56,11 @@ impl AgentChecker<'_> {
     }
 
     /// `Introduction: TEXT`, or an object with `subject`, `body` and `html`. The name is the default subject.
-    fn read_template(&mut self, name: &str, value: &Value) -> Option<Map<String, Value>> {
+    pub(super) fn read_template(
+        &mut self,
+        name: &str,
+        value: &Value,
+    ) -> Option<Map<String, Value>> {
         if name.trim().is_empty() || name.chars().count() > MAX_NAME {
             let message = format!("The name of a template has 1 to {MAX_NAME} characters.");
             self.report_field(TEMPLATES, &shown(&name.into()), message);
@@ -135,6 +139,7 @@ impl StepReader<'_, '_> {
     }
 
     fn template(&mut self, name: &str) -> Option<Map<String, Value>> {
+        self.checker.take_from_library(name);
         let mails = &mut self.checker.mails;
         let mail = mails.by_name.get(name)?;
         let bytes = mail.values().filter_map(Value::as_str).map(str::len);
@@ -144,9 +149,9 @@ impl StepReader<'_, '_> {
 
     fn unknown_template(&self, name: &Value) -> FieldError {
         let name = shown(name);
-        let names = self.checker.mails.by_name.keys().map(String::as_str);
+        let names = self.checker.template_names();
         let message = format!(
-            "This agent has no template `{name}`. Write the mail under its name in `templates`."
+            "Neither the agent nor its workspace has a template `{name}`. Write the mail under its name in `templates`, or store it with `holdpoint template put`."
         );
         FieldError {
             nearest: nearest(&name, names),

@@ -14,7 +14,7 @@ use crate::domain::plan::{Action, Plan};
 use crate::domain::run::person_hold::Deadline;
 use crate::domain::run::{Phase, StepPhase, Timer};
 use crate::domain::scope::ScopeChange;
-use crate::domain::{Agent, Contact, Node, Operation, Run, Tool, WorkspaceScope};
+use crate::domain::{Agent, Contact, Library, Node, Operation, Run, Tool, WorkspaceScope};
 
 fn golden<T: Serialize + DeserializeOwned>(table: &str) -> Vec<T> {
     stored_states(env!("CARGO_MANIFEST_DIR"), table)
@@ -104,6 +104,13 @@ fn nodes_of_every_status_are_read() {
 fn operations_of_every_phase_are_read() {
     let operations: Vec<Operation> = golden("operations");
     assert_all_variants::<OperationPhase>(operations.iter().map(|it| &it.phase));
+}
+
+#[test]
+fn libraries_are_read() {
+    let libraries: Vec<Library> = golden("libraries");
+    let has_both = |it: &Library| !it.templates.is_empty() && !it.calendars.is_empty();
+    assert!(libraries.iter().any(has_both));
 }
 
 #[test]

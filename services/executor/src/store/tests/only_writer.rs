@@ -3,7 +3,7 @@
 use holdpoint_kernel::Store as _;
 use holdpoint_store::{Location, StoreError, TableWriter, is_conflict, open_writer};
 
-use super::samples::{agent, contact, next, node, now, run, tool};
+use super::samples::{agent, contact, library, next, node, now, run, tool};
 use super::{Changed, executor, key_of, load_all, prepared};
 use crate::domain::Aggregate;
 
@@ -40,6 +40,7 @@ async fn a_changed_row_fails_the_commit() {
         Aggregate::Run(run()),
         Aggregate::Node(node("node-a")),
         Aggregate::Tool(tool()),
+        Aggregate::Library(library()),
     ];
     save(&writer, &first, 0).await.unwrap();
     for state in &first {

@@ -12,6 +12,7 @@ use holdpoint_contracts::tool::{HttpCall, Risk, ToolSpec};
 use holdpoint_ids::{HoldId, OperationId, RunId, Workspace};
 use serde_json::json;
 
+use crate::domain::model::library::LibraryEntry;
 use crate::domain::operation::OperationPhase;
 use crate::domain::plan::OnError;
 use crate::domain::plan::{OnPause, Plan};
@@ -20,7 +21,7 @@ use crate::domain::run::tool_questions::Questions;
 use crate::domain::run::{Hold, Phase, Signals, Step, StepPhase, Timer};
 use crate::domain::scope::EndsWatch;
 use crate::domain::scope::{AppliedScopes, Scope, ScopePause, WorkspaceScope};
-use crate::domain::{Agent, Aggregate, Contact, Node, Operation, Run, Tool};
+use crate::domain::{Agent, Aggregate, Contact, Library, Node, Operation, Run, Tool};
 
 pub(super) fn now() -> DateTime<Utc> {
     "2026-03-02T09:00:00.123Z".parse().unwrap()
@@ -171,6 +172,21 @@ pub(super) fn tool() -> Tool {
     }
 }
 
+pub(super) fn library() -> Library {
+    Library {
+        version: 1,
+        ..Library::empty(acme())
+    }
+}
+
+fn library_entry() -> LibraryEntry {
+    LibraryEntry {
+        value: json!({ "time_zone": "UTC" }),
+        updated_at: now(),
+        updated_by: Actor("owner".to_owned()),
+    }
+}
+
 pub(super) fn operation() -> Operation {
     Operation {
         id: OperationId::fresh(),
@@ -230,6 +246,11 @@ pub(super) fn next(states: &[Aggregate], mark: &str) -> Vec<Aggregate> {
                 ..tool.spec
             },
             ..tool
+        }),
+        Aggregate::Library(library) => Aggregate::Library(Library {
+            version: 2,
+            calendars: [(mark.to_owned(), library_entry())].into(),
+            ..library
         }),
         Aggregate::Operation(operation) => Aggregate::Operation(Operation {
             version: 2,

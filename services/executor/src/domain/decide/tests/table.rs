@@ -309,6 +309,7 @@ fn word(answer: &Reply) -> String {
         Reply::Changed(_)
         | Reply::Heartbeat(_)
         | Reply::Tool(_)
+        | Reply::LibraryEntry(_)
         | Reply::Registered(_)
         | Reply::Refused(_)
         | Reply::Run(_)

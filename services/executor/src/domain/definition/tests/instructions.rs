@@ -225,17 +225,17 @@ fn a_template_is_put_into_the_mail() {
         (
             "{ Hello: B }",
             "{ template: Helo }",
-            "This agent has no template `Helo`.",
+            "Neither the agent nor its workspace has a template `Helo`.",
         ),
         (
             "{ Hello: B }",
             "{ template: 5 }",
-            "This agent has no template `5`.",
+            "Neither the agent nor its workspace has a template `5`.",
         ),
         (
             "null",
             "{ template: Hello }",
-            "This agent has no template `Hello`.",
+            "Neither the agent nor its workspace has a template `Hello`.",
         ),
         (
             "{ Hello: B }",

@@ -117,7 +117,8 @@ fn a_calendar_has_a_time_zone_days_and_holidays() {
     );
     let many: Vec<String> = (1..=501).map(|day| format!("2026-01-{day:02}")).collect();
     for (calendar, said) in [
-        ("weekdays", "`calendar` is an object"),
+        ("weekdays", "The workspace has no calendar `weekdays`."),
+        ("[mon]", "`calendar` is an object"),
         ("{ days: [] }", "`days` is a list of at least one day"),
         (
             "{ days: [mon, noday] }",

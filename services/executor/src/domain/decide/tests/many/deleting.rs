@@ -105,7 +105,7 @@ fn an_agent_applied_after_its_deletion_is_a_new_version_and_lives() {
     };
     let now = "2026-03-02T09:00:00Z".parse().unwrap();
     let give = |state: Option<&Aggregate>, input: &Input| {
-        let lookup = |_: &Need| Lookup::NotLoaded;
+        let lookup = |_: &Need| Lookup::Missing;
         match decide(state, input, &lookup, now) {
             Ok(Outcome::Decided(decision)) => decision.state,
             other => panic!("{other:?}"),
