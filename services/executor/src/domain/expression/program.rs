@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use cel::{Context, ExecutionError};
 use holdpoint_contracts::problem::FieldError;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::cost::{Spent, TooCostly};
 use super::diagnostic::diagnostic;
@@ -23,6 +23,8 @@ use crate::domain::text::cut;
 
 /// Most compiled texts that are remembered; when it is full all are forgotten.
 const MAX_REMEMBERED: usize = 4_096;
+const CONTACT: &str = "contact";
+static NO_FIELDS: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
 static ROOT: LazyLock<Context<'static, 'static>> = LazyLock::new(Context::default);
 static REMEMBERED: LazyLock<Mutex<HashMap<String, Arc<Program>>>> =
     LazyLock::new(|| Mutex::new(HashMap::new()));
@@ -116,7 +118,9 @@ impl Program {
             })?;
         let mut context = ROOT.new_inner_scope();
         for root in self.roots() {
-            if let Some(value) = scope.root(root) {
+            // A run without a contact has no field of one, which `has` can tell.
+            let absent = (root == CONTACT).then_some(&*NO_FIELDS);
+            if let Some(value) = scope.root(root).or(absent) {
                 let value = if scope.has_no_result(root) {
                     let named = self.named.iter().map(|named| &named.path);
                     let below: Vec<_> = named.filter(|path| path.root == root).collect();
@@ -205,10 +209,15 @@ impl Program {
         let missing: Vec<(&Path, PathError)> = needed
             .filter_map(|named| Some((&named.path, named.path.find(scope).err()?)))
             .collect();
-        let by_key = missing.iter().find(|(_, miss)| match miss {
-            PathError::Absent(name) => {
-                key.is_some_and(|key| key == syntax::identifier(name) || key == name)
-            }
+        let is_key =
+            |name: &str| key.is_some_and(|key| key == syntax::identifier(name) || key == name);
+        let by_key = missing.iter().find(|(path, miss)| match miss {
+            // A run without a contact misses the first field.
+            PathError::Absent(name) if name == CONTACT => path
+                .segments
+                .first()
+                .is_some_and(|segment| is_key(&segment.name())),
+            PathError::Absent(name) => is_key(name),
             PathError::NoContainer => false,
         });
         let other = missing.iter().find(|(_, miss)| match miss {

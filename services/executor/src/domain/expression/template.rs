@@ -177,7 +177,7 @@ impl Path {
 }
 
 impl Segment {
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         match self {
             Self::Key(key) => key.clone(),
             Self::Index(index) => index.to_string(),

@@ -251,15 +251,33 @@ fn a_condition_on_a_missing_key_is_undetermined() {
         assert_eq!(error.code(), "condition_undetermined");
     }
     let world = World::new();
-    let nobody = Scope {
+    let without_contact = Scope {
         contact: None,
         ..world.scope()
     };
-    let error = evaluate("contact.replied == false", &nobody).unwrap_err();
+    let error = evaluate("contact.replied == false", &without_contact).unwrap_err();
     assert_eq!(
         error.to_string(),
         "The condition cannot be decided: `contact.replied` is missing."
     );
+}
+
+/// Words 2: the conditions that instructions give test fields with `has`, also in a run without a contact.
+#[test]
+fn a_run_without_a_contact_has_no_field_of_one() {
+    let world = World::new();
+    let without_contact = Scope {
+        contact: None,
+        ..world.scope()
+    };
+    for (condition, holds) in [
+        ("has(contact.replied) && contact.replied == true", false),
+        ("!(has(contact.replied) && contact.replied == true)", true),
+        ("has(contact.company.name) || input.n == 5", true),
+    ] {
+        let found = evaluate(condition, &without_contact).unwrap();
+        assert_eq!(found.holds, holds, "{condition}");
+    }
 }
 
 #[test]
