@@ -295,7 +295,9 @@ const PIECES: &str = "wait¦for¦until¦5¦days¦2026-12-24¦9:00¦in¦Europe/Be
     warm¦lead¦,¦.¦if¦unless¦otherwise¦no¦reply¦contact¦replied¦and¦or¦\
     it is not so that¦contact.plan¦is¦not¦\"x\"¦\"¦“¦{{ a }}¦{{¦$x.y¦call¦with¦{¦}¦[¦\
     ]¦:¦timeout¦then¦skip¦ask¦options¦yes¦at most¦\n¦for each¦send¦email¦finish¦the¦\
-    answer¦-¦1.¦after approval¦by¦set¦signal¦add¦remove¦tags¦tag";
+    answer¦-¦1.¦after approval¦by¦set¦signal¦add¦remove¦tags¦tag¦\
+    every¦until¦contact replies¦3¦times¦repeat¦log¦call¦x¦every 2 days until contact replies, at most 3 times¦\
+    log \"x\"";
 
 /// Words, marks and pieces of the grammar in any order.
 fn pieces() -> BoxedStrategy<String> {
