@@ -1,14 +1,12 @@
 //! What earlier lines mean for the next one: its position, its questions, and the names of repeated steps.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value};
 
-use crate::draft::default_id;
+use crate::draft::{ReadStep, default_id};
+use crate::latest_results::LatestResults;
+use crate::limits::{INSTRUCTIONS_BYTES_MAX, STEPS_MAX};
 use crate::line_parser::Question;
 use crate::tokens::{Token, TokenKind};
-use crate::values::named_step;
-use crate::{INSTRUCTIONS_BYTES_MAX, STEPS_MAX};
 
 /// What earlier lines mean for the next one.
 #[derive(Debug, Default)]
@@ -18,9 +16,9 @@ pub(crate) struct EarlierLines {
     pub(crate) questions: Vec<Question>,
     /// Condition of the line before, if `Otherwise` may follow.
     pub(crate) condition: Option<String>,
-    /// Names of repeated steps. Such a name does not say which time is meant.
-    repeated: BTreeSet<String>,
-    /// Bytes of the repeated lines, once for each time.
+    /// Names of repeated steps, which mean their last results.
+    latest: LatestResults,
+    /// Bytes of the repeated lines, once for each time, and of the last results that are written out.
     repeated_bytes: usize,
 }
 
@@ -53,12 +51,16 @@ impl EarlierLines {
         });
     }
 
-    /// After a line that repeats its step. `bytes` counts the line once for each time.
-    pub(crate) fn add_repeated(&mut self, steps: usize, bytes: usize, name: Option<&str>) {
+    /// After a line that repeats its step.
+    pub(crate) fn add_repeated(&mut self, steps: usize, ids: &[String]) {
         self.position += steps;
         self.condition = None;
+        self.latest.add(ids);
+    }
+
+    /// Counts bytes that no line has.
+    pub(crate) const fn count_bytes(&mut self, bytes: usize) {
         self.repeated_bytes += bytes;
-        self.repeated.extend(name.map(str::to_owned));
     }
 
     /// Why the steps of a repeated line are too many or too large, if they are. They are not made then.
@@ -77,30 +79,26 @@ impl EarlierLines {
         })
     }
 
-    /// The first token that names a repeated step, with that name.
-    pub(crate) fn find_repeated(&self, tokens: &[Token<'_>]) -> Option<(usize, &str)> {
-        if self.repeated.is_empty() {
-            return None;
-        }
-        let mut tokens = tokens.iter().enumerate();
-        tokens.find_map(|(at, token)| {
-            let text = placeholders(&token.kind)?;
-            named_step(text, &self.repeated).map(|name| (at, name))
-        })
+    /// Writes out the last results that some steps of a line name, and gives their bytes.
+    ///
+    /// # Errors
+    /// Why one cannot be written out.
+    pub(crate) fn write_latest(&self, steps: &mut [ReadStep]) -> Result<usize, String> {
+        let room_before = INSTRUCTIONS_BYTES_MAX.saturating_sub(self.repeated_bytes);
+        let mut room = room_before;
+        let mut fields = steps.iter_mut().map(|(fields, _)| fields);
+        fields.try_for_each(|fields| self.latest.write_out(fields, &mut room))?;
+        Ok(room_before - room)
     }
-}
 
-/// A text that may hold placeholders. `$5.00 for $find` is plain.
-fn placeholders<'t>(kind: &'t TokenKind<'_>) -> Option<&'t str> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || "._-[]".contains(c);
-    match kind {
-        TokenKind::Path(text) | TokenKind::Expression(text) => Some(text),
-        TokenKind::Text(text) => {
-            let is_path = text
-                .strip_prefix('$')
-                .is_some_and(|path| path.chars().all(is_part));
-            (is_path || text.contains("{{")).then_some(text)
-        }
-        TokenKind::Word(_) | TokenKind::Punctuation(_) | TokenKind::Unclosed(_) => None,
+    /// The first token that names a repeated step.
+    pub(crate) fn find_repeated(&self, tokens: &[Token<'_>]) -> Option<usize> {
+        tokens.iter().position(|token| match &token.kind {
+            TokenKind::Path(text) | TokenKind::Expression(text) => {
+                self.latest.find_name(text).is_some()
+            }
+            TokenKind::Text(text) => self.latest.find_name(text).is_some(),
+            TokenKind::Word(_) | TokenKind::Punctuation(_) | TokenKind::Unclosed(_) => false,
+        })
     }
 }

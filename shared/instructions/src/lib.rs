@@ -12,6 +12,7 @@
 //! | what follows a kind of step, such as a timeout | `modifiers` |
 //! | conditions | `conditions` |
 //! | the words that repeat a step, and the steps of such a line | `repetition`, `repeated_steps` |
+//! | what the name of a repeated step means in later lines | `latest_results` |
 //! | the words for a step | `write_words` |
 
 mod calls;
@@ -23,6 +24,8 @@ mod draft;
 mod durations;
 mod earlier_lines;
 mod finishes;
+mod latest_results;
+mod limits;
 mod line_errors;
 mod line_parser;
 mod lines;
@@ -47,15 +50,10 @@ mod tests;
 use serde_json::{Map, Value};
 
 pub use diagnostics::InstructionError;
+pub use limits::{INSTRUCTIONS_BYTES_MAX, STEPS_MAX};
 
 use earlier_lines::EarlierLines;
 use lines::Line;
-
-/// Longest text of instructions, in bytes of UTF-8. A longer text is refused and not read.
-pub const INSTRUCTIONS_BYTES_MAX: usize = 64 * 1024;
-
-/// Most steps of one text.
-pub const STEPS_MAX: usize = 1_000;
 
 /// Most errors that are reported at once. Further lines are not read.
 const ERRORS_MAX: usize = 100;

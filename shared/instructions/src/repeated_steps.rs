@@ -3,10 +3,10 @@
 //! Owns how a repetition ends for good. When its condition has held, each later step of the line is skipped, also if the
 //! condition no longer holds then.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::conditions::{CEL_CHARS_MAX, Condition};
-use crate::draft::{Action, Draft, Modifier, default_id};
+use crate::draft::{Action, Draft, Modifier, ReadStep, default_id};
 use crate::repetition::Repetition;
 use crate::values::is_name;
 
@@ -80,13 +80,15 @@ impl RepeatedLine {
         self.repetition.times
     }
 
-    /// The name that the line gives its step.
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.name.as_deref()
+    /// The ids of the step, one for each time.
+    pub(crate) fn ids(&self) -> Vec<String> {
+        (1..=self.repetition.times)
+            .map(|number| self.id(number))
+            .collect()
     }
 
     /// The steps in their order, each with what is shown beside it. The first one is the line itself.
-    pub(crate) fn into_steps(self) -> Vec<(Map<String, Value>, Option<String>)> {
+    pub(crate) fn make_steps(&self) -> Vec<ReadStep> {
         let times = self.repetition.times;
         let mut steps = Vec::with_capacity(self.steps_count());
         steps.push((self.draft.clone().into_fields(), None));

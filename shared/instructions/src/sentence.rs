@@ -1,6 +1,5 @@
 //! One line as one sentence: a condition, an action, and what follows the action.
 
-use serde_json::{Map, Value};
 use winnow::Parser as _;
 use winnow::combinator::{alt, opt, preceded};
 use winnow::stream::{Stateful, TokenSlice};
@@ -9,7 +8,7 @@ use crate::calls::{call, for_each, refuse_unclear_run, run_agent};
 use crate::conditions::{condition, negate};
 use crate::contacts::{change_contact, create_task, log};
 use crate::diagnostics::InstructionError;
-use crate::draft::{Action, Draft, Modifier};
+use crate::draft::{Action, Draft, Modifier, ReadStep};
 use crate::earlier_lines::EarlierLines;
 use crate::finishes::finish;
 use crate::line_errors;
@@ -23,7 +22,7 @@ use crate::modifiers::{approval, read_modifiers};
 use crate::people::{ask, handoff};
 use crate::repeated_steps::RepeatedLine;
 use crate::repetition::{Repetition, RepetitionParts};
-use crate::tokens::{Token, read_tokens};
+use crate::tokens::read_tokens;
 use crate::waits::wait;
 
 /// Words between two steps, which belong in two lines.
@@ -42,13 +41,14 @@ struct Sentence {
     condition: Option<String>,
 }
 
-/// A step of a line, and what is shown beside it if that is not the line.
-pub(crate) type ReadStep = (Map<String, Value>, Option<String>);
-
 /// The steps of a line, and what the line means for the next one.
-enum LineSteps {
-    One(Map<String, Value>, Option<String>),
-    Repeated(RepeatedLine),
+struct LineSteps {
+    steps: Vec<ReadStep>,
+    condition: Option<String>,
+    /// Ids of the times of a repeated step.
+    repeated: Option<Vec<String>>,
+    /// Bytes that the line itself does not have.
+    bytes: usize,
 }
 
 /// Reads a line to its steps: one, or several if it repeats its step.
@@ -69,44 +69,31 @@ pub(crate) fn read(
         input: TokenSlice::new(&tokens),
         state: progress,
     };
-    let bytes = line.text().len();
     let read = sentence(&mut input, earlier.condition.as_deref()).and_then(|sentence| {
-        refuse_repeated_name(&mut input, &tokens, earlier)?;
-        line_steps(&mut input, sentence, bytes, earlier)
+        let mut read = line_steps(&mut input, sentence, line.text().len(), earlier)?;
+        match earlier.write_latest(&mut read.steps) {
+            Ok(bytes) => read.bytes += bytes,
+            Err(message) => {
+                let at = earlier.find_repeated(&tokens).unwrap_or_default();
+                return refuse_at(&mut input, tokens.len() - at, message);
+            }
+        }
+        Ok(read)
     });
-    match read {
-        Ok(LineSteps::One(fields, condition)) => {
-            earlier.add_step(&fields, condition);
-            Ok(vec![(fields, None)])
-        }
-        Ok(LineSteps::Repeated(line)) => {
-            earlier.add_repeated(line.steps_count(), bytes * line.times(), line.name());
-            Ok(line.into_steps())
-        }
-        Err(_) => {
-            let error = line_errors::error(line, &tokens, &input.state);
-            earlier.add_unknown();
-            Err(error)
-        }
-    }
-}
-
-/// `$find` of a repeated step could mean its first call or its last one.
-fn refuse_repeated_name(
-    input: &mut Input<'_>,
-    tokens: &[Token<'_>],
-    earlier: &EarlierLines,
-) -> Parsed<()> {
-    let Some((at, name)) = earlier.find_repeated(tokens) else {
-        return Ok(());
+    let Ok(read) = read else {
+        let error = line_errors::error(line, &tokens, &input.state);
+        earlier.add_unknown();
+        return Err(error);
     };
-    let message = format!(
-        "The step `{name}` is repeated, so `${name}` does not say which time is meant; a later time is `${name}-2` and so on"
-    );
-    refuse_at(input, tokens.len() - at, message)
+    earlier.count_bytes(read.bytes);
+    match (read.repeated, read.steps.as_slice()) {
+        (None, [(fields, _)]) => earlier.add_step(fields, read.condition),
+        (ids, steps) => earlier.add_repeated(steps.len(), &ids.unwrap_or_default()),
+    }
+    Ok(read.steps)
 }
 
-/// Makes no step of a repetition yet, so that a refused line costs nothing.
+/// Makes no step of a repetition before all limits are checked, so that a refused line costs nothing.
 fn line_steps(
     input: &mut Input<'_>,
     sentence: Sentence,
@@ -114,19 +101,27 @@ fn line_steps(
     earlier: &EarlierLines,
 ) -> Parsed<LineSteps> {
     let Some(repetition) = sentence.repetition else {
-        return Ok(LineSteps::One(
-            sentence.draft.into_fields(),
-            sentence.condition,
-        ));
+        return Ok(LineSteps {
+            steps: vec![(sentence.draft.into_fields(), None)],
+            condition: sentence.condition,
+            repeated: None,
+            bytes: 0,
+        });
     };
     let start = repetition.start;
     let line = match RepeatedLine::new(sentence.draft, repetition, earlier.position + 1) {
         Ok(line) => line,
         Err(message) => return refuse_at(input, start, message),
     };
-    match earlier.refuse_repeated(line.steps_count(), bytes * line.times()) {
+    let bytes = bytes * line.times();
+    match earlier.refuse_repeated(line.steps_count(), bytes) {
         Some(message) => refuse_at(input, start, message),
-        None => Ok(LineSteps::Repeated(line)),
+        None => Ok(LineSteps {
+            steps: line.make_steps(),
+            condition: None,
+            repeated: Some(line.ids()),
+            bytes,
+        }),
     }
 }
 

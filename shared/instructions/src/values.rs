@@ -1,7 +1,5 @@
 //! Values of arguments: quoted texts, numbers, placeholders and inline JSON.
 
-use std::collections::BTreeSet;
-
 use holdpoint_ids::ToolName;
 use serde_json::{Map, Number, Value};
 use winnow::Parser as _;
@@ -98,19 +96,6 @@ pub(crate) fn name<'t>(need: &'static str) -> impl FnMut(&mut Input<'t>) -> Pars
 /// Whether a text has the form of a name, which is that of every name.
 pub(crate) fn is_name(text: &str) -> bool {
     text.parse::<ToolName>().is_ok()
-}
-
-/// The first of some steps that a text names, such as `find` in `$find.total`.
-pub(crate) fn named_step<'n>(text: &str, names: &'n BTreeSet<String>) -> Option<&'n str> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    text.split('$').skip(1).find_map(|after| {
-        let end = after.find(|c: char| !is_part(c)).unwrap_or(after.len());
-        let word = after.get(..end)?;
-        let ends = word.match_indices('.').map(|(dot, _)| dot).chain([end]);
-        ends.filter_map(|end| names.get(word.get(..end)?))
-            .map(String::as_str)
-            .next()
-    })
 }
 
 /// The words of a value. A placeholder is written without quotes.

@@ -1,10 +1,6 @@
 //! What a condition is.
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
-
-use crate::values::named_step;
 
 /// Most negations before a condition.
 pub(super) const NEGATIONS_MAX: usize = 8;
@@ -93,10 +89,7 @@ impl Condition {
         match self {
             Self::All(tests) | Self::Any(tests) => Some(tests.iter().any(|it| it.reads_step(id))),
             Self::Not(inner) => inner.reads_step(id),
-            Self::Cel(cel) => {
-                let own = BTreeSet::from([id.to_owned()]);
-                named_step(cel, &own).is_none().then_some(false)
-            }
+            Self::Cel(cel) => (!names_step(cel, id)).then_some(false),
         }
     }
 
@@ -155,6 +148,16 @@ impl Path {
         let rest = self.0.strip_prefix('$')?.strip_prefix(id)?;
         rest.starts_with('.').then_some(rest)
     }
+}
+
+fn names_step(cel: &str, id: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let mut names = cel.split('$').skip(1);
+    names.any(|after| {
+        after
+            .strip_prefix(id)
+            .is_some_and(|rest| !rest.starts_with(is_part))
+    })
 }
 
 /// The CEL of the opposite.

@@ -255,3 +255,86 @@ fn later_lines_know_their_position() {
     let text = "Log \"x\" every 2 days until contact replies, at most 3 times\nAsk \"Go?\"\nIf the answer is \"yes\", finish";
     assert_eq!(steps(text)[6]["when"], "$step-06.answer == \"yes\"");
 }
+
+/// The name of a repeated step means the last time that gave a result.
+#[test]
+fn later_lines_read_the_last_result() {
+    let line =
+        "Call orders.find as find every 1 hour until $find.status is \"paid\", at most 3 times\n";
+    let last = "($find-3 != null ? $find-3 : $find-2 != null ? $find-2 : $find)";
+    let later = |later: &str| {
+        let found =
+            compile(&format!("{line}{later}")).unwrap_or_else(|errors| panic!("{errors:?}"));
+        let step = found.last().unwrap().fields.clone();
+        let words = write_step(&step).unwrap();
+        assert_eq!(steps(&words), [Value::Object(step.clone())], "{words}");
+        Value::Object(step)
+    };
+    let message = |message: &str| json!(message.replace("LAST", last));
+    for (text, written) in [
+        ("$find.total", "{{ LAST.total }}"),
+        ("\"$find.total\"", "{{ LAST.total }}"),
+        ("$find[\"a b\"]", "{{ LAST[\"a b\"] }}"),
+        ("$find.b-c[0].in", "{{ LAST[\"b-c\"][0][\"in\"] }}"),
+        ("$find[0].a", "{{ LAST[0].a }}"),
+        ("$find", "{{ LAST }}"),
+        (
+            "\"Total: {{ $find.total }} of {{ $find-2.total }}.\"",
+            "Total: {{ LAST.total }} of {{ $find-2.total }}.",
+        ),
+        (
+            "\"{{ '$find' + $find.a + \\\"'$find\\\" }}\"",
+            "{{ '$find' + LAST.a + \"'$find\" }}",
+        ),
+        ("\"I $find it\"", "I $find it"),
+        ("\"$$find\"", "$$find"),
+        ("$finder.total", "$finder.total"),
+        ("$find-2.total", "$find-2.total"),
+    ] {
+        assert_eq!(
+            later(&format!("Log {text}"))["args"]["message"],
+            message(written),
+            "{text}"
+        );
+    }
+    assert_eq!(
+        later("If $find.status is \"paid\", call x with a [1, {\"b\": $find.n}]"),
+        json!({ "when": message("LAST.status == \"paid\""), "tool": "x",
+            "args": { "a": [1, { "b": message("{{ LAST.n }}") }] } })
+    );
+    assert_eq!(
+        later("For each $find.orders, call x with order $item.id")["for_each"],
+        message("{{ LAST.orders }}")
+    );
+    assert_eq!(
+        later("If $find.orders[0].id is set, finish\nOtherwise, log \"x\"")["when"],
+        message("!(LAST.orders[0].id != null && LAST.orders[0].id != \"\")")
+    );
+    assert_eq!(
+        later("Call x every 1 hour until $find.n is 1 or contact replied, at most 2 times")["when"],
+        message(
+            "$step-07 != null && !((LAST.n == 1) || (has(contact.replied) && contact.replied == true))"
+        )
+    );
+}
+
+#[test]
+fn a_last_result_that_is_too_long_is_refused() {
+    let line = "Call x as find every 1 hour until contact replies, at most 50 times\n";
+    let twice = format!("{line}If {{{{ $find.a == 1 || $find.b == 1 }}}}, finish");
+    let errors = compile(&twice).unwrap_err();
+    assert_eq!((errors[0].line, errors[0].column), (2, 4));
+    assert_eq!(
+        errors[0].message,
+        "The step `find` is repeated, and the results of all its times make this expression too long; name one time, such as `$find-2`."
+    );
+    assert!(compile(&format!("{line}Log $find.a")).is_ok());
+    let many = format!("{line}Call y with a [{}]", vec!["$find"; 60].join(", "));
+    assert!(compile(&many).is_err());
+    let raw = format!("{line}If {{{{ r'a' == $find.a }}}}, finish");
+    assert!(
+        compile(&raw).unwrap_err()[0]
+            .message
+            .contains("has a raw text")
+    );
+}

@@ -119,35 +119,3 @@ fn a_step_with_approvers_and_a_timeout_has_words() {
         "Call tool pay, timeout 30 seconds, after approval by @role.a or @role.b within 2 days"
     );
 }
-
-/// `$find` could be the first call or the last one.
-#[test]
-fn the_name_of_a_repeated_step_is_not_clear() {
-    let line =
-        "Call orders.find as find every 1 hour until $find.status is \"paid\", at most 3 times\n";
-    for later in [
-        "If $find.status is \"paid\", finish",
-        "Log $find.total",
-        "Log \"$find.total\"",
-        "Log \"Total: {{ $find.total }}\"",
-        "Call x with a [1, {\"b\": $find}]",
-        "For each $find.orders, call x with order $item.id",
-        "Call x every 1 hour until $find.n is 1 or contact replied, at most 2 times",
-        "If {{ size($find.orders) > 1 }}, finish",
-    ] {
-        let message = refused(&format!("{line}{later}"));
-        assert!(
-            message.starts_with("The step `find` is repeated"),
-            "{later}: {message}"
-        );
-    }
-    for later in [
-        "If $find-3.status is \"paid\", finish",
-        "Log \"I $find it\"",
-        "Log \"$$find\"",
-        "Log $finder.total",
-        "Log \"{{ $find-2.total }}\"",
-    ] {
-        assert!(compile(&format!("{line}{later}")).is_ok(), "{later}");
-    }
-}
