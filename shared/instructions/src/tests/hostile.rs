@@ -61,7 +61,7 @@ fn line(before: &str, piece: &str) -> String {
 }
 
 /// The beginning of a text, and what is repeated after it.
-const PIECES: [(&str, &str); 56] = [
+const PIECES: [(&str, &str); 59] = [
     ("Call x with a ", "["),
     ("Call x with a ", "{\"a\":"),
     ("Call x with a ", "[1,"),
@@ -122,6 +122,18 @@ const PIECES: [(&str, &str); 56] = [
     (
         "",
         "Call x every 1 day until contact.a is 1, at most 50 times\n",
+    ),
+    (
+        "Call x as find every 1 day until contact.a is 1, at most 50 times\n",
+        "Log $find\n",
+    ),
+    (
+        "Call x as find every 1 day until contact.a is 1, at most 50 times\nCall y with a [",
+        "$find, ",
+    ),
+    (
+        "Call x as find every 1 day until contact.a is 1, at most 50 times\nLog \"",
+        "{{ $find.a.a }}",
     ),
     (
         "Repeat every 1 day until contact.a is 1, at most 50 times: call x with a ",
