@@ -76,13 +76,13 @@ impl LatestResults {
             return Ok(());
         }
         for (field, value) in fields {
-            match value {
-                Value::String(when) if field == "when" => {
-                    if let Some(cel) = self.expression(when, room)? {
-                        *when = cel;
-                    }
+            let is_condition = field == "when";
+            if let (true, Value::String(when)) = (is_condition, &mut *value) {
+                if let Some(cel) = self.expression(when, room)? {
+                    *when = cel;
                 }
-                other => self.value(other, room)?,
+            } else {
+                self.value(value, room)?;
             }
         }
         Ok(())

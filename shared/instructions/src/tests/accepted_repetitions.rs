@@ -142,70 +142,73 @@ fn a_call_is_repeated_until_its_result_fits() {
     );
 }
 
+/// Lines of other actions and other ends, and how often they do their step.
+const OTHER_LINES: [(&str, usize); 15] = [
+    (
+        "Create task \"Call\" for @user.nina due in 2 days every 1 week until contact.stage is \"won\", at most 2 times",
+        2,
+    ),
+    (
+        "Log \"Still waiting\" every 90 minutes until contact.plan is set, at most twice",
+        2,
+    ),
+    (
+        "Set contact.stage to \"asked\" every 3 days until contact.replied is true, at most 4 times",
+        4,
+    ),
+    (
+        "Update contact: stage \"asked\", score 5, every 3 days until contact replies, at most 4 times",
+        4,
+    ),
+    (
+        "Add tag \"vip\" every day until contact.tags is missing, at most 5 times",
+        5,
+    ),
+    (
+        "Remove the tags \"vip\" and \"eu\" every day until contact replies, at most 5 times",
+        5,
+    ),
+    (
+        "Call x, timeout 30 seconds, at most 3 attempts, every 1 hour until contact.a is 1, at most 50 times",
+        50,
+    ),
+    (
+        "Call x every 1 hour until contact.a is 1, at most 50 times, timeout 30 seconds, if it fails continue",
+        50,
+    ),
+    (
+        "Call x with limit 5 every 90 days until contact.count is at most 5, at most 12 times",
+        12,
+    ),
+    (
+        "Call x every 1 second until contact replies positively, at most 2 times",
+        2,
+    ),
+    (
+        "Call x every 1 hour until a positive reply comes or contact.stage is \"lost\", at most 3 times",
+        3,
+    ),
+    (
+        "Call x every 1 hour until {{ size(contact.tags) > 2 }}, at most 3 times",
+        3,
+    ),
+    (
+        "Call x as a every 1 hour until $a.n is above 3 and contact replied, at most 3 times",
+        3,
+    ),
+    (
+        "Call x as a every 1 hour until it is not so that $a.n is 3, at most 3 times",
+        3,
+    ),
+    (
+        "After approval by @role.boss, call x every 1 day until contact.ok is yes, at most 3 times",
+        3,
+    ),
+];
+
 #[test]
 fn other_actions_and_conditions_are_repeated() {
-    for (line, times) in [
-        (
-            "Create task \"Call\" for @user.nina due in 2 days every 1 week until contact.stage is \"won\", at most 2 times",
-            2,
-        ),
-        (
-            "Log \"Still waiting\" every 90 minutes until contact.plan is set, at most twice",
-            2,
-        ),
-        (
-            "Set contact.stage to \"asked\" every 3 days until contact.replied is true, at most 4 times",
-            4,
-        ),
-        (
-            "Update contact: stage \"asked\", score 5, every 3 days until contact replies, at most 4 times",
-            4,
-        ),
-        (
-            "Add tag \"vip\" every day until contact.tags is missing, at most 5 times",
-            5,
-        ),
-        (
-            "Remove the tags \"vip\" and \"eu\" every day until contact replies, at most 5 times",
-            5,
-        ),
-        (
-            "Call x, timeout 30 seconds, at most 3 attempts, every 1 hour until contact.a is 1, at most 50 times",
-            50,
-        ),
-        (
-            "Call x every 1 hour until contact.a is 1, at most 50 times, timeout 30 seconds, if it fails continue",
-            50,
-        ),
-        (
-            "Call x with limit 5 every 90 days until contact.count is at most 5, at most 12 times",
-            12,
-        ),
-        (
-            "Call x every 1 second until contact replies positively, at most 2 times",
-            2,
-        ),
-        (
-            "Call x every 1 hour until a positive reply comes or contact.stage is \"lost\", at most 3 times",
-            3,
-        ),
-        (
-            "Call x every 1 hour until {{ size(contact.tags) > 2 }}, at most 3 times",
-            3,
-        ),
-        (
-            "Call x as a every 1 hour until $a.n is above 3 and contact replied, at most 3 times",
-            3,
-        ),
-        (
-            "Call x as a every 1 hour until it is not so that $a.n is 3, at most 3 times",
-            3,
-        ),
-        (
-            "After approval by @role.boss, call x every 1 day until contact.ok is yes, at most 3 times",
-            3,
-        ),
-    ] {
+    for (line, times) in OTHER_LINES {
         let found = compile(line).unwrap_or_else(|errors| panic!("{line}: {errors:#?}"));
         assert_eq!(found.len(), 2 * times - 1, "{line}");
         let words: Vec<String> = found
