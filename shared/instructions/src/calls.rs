@@ -19,7 +19,7 @@ const OTHER_WORDS: [&str; 20] = [
 /// Words that begin what follows the arguments, and are not the name of an argument.
 const WORDS_AFTER: &[&str] = &[
     "timeout", "after", "at", "as", "named", "if", "unless", "when", "then", "on", "within",
-    "retry", "priority", "no", "without", "with",
+    "retry", "priority", "no", "without", "with", "every", "until", "till", "up to",
 ];
 
 /// Words that begin another step. As an argument they need a colon, so that no second step becomes an argument.

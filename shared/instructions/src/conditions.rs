@@ -15,19 +15,19 @@ use winnow::combinator::{alt, opt, peek, repeat};
 
 use crate::line_parser::{Input, Parsed, phrase, refuse, refuse_at, take_token, tokens_left};
 use crate::tokens::TokenKind;
-use condition::{Condition, NEGATIONS_MAX, Test};
+use condition::{NEGATIONS_MAX, Test};
 
-pub(crate) use condition::negate;
+pub(crate) use condition::{Condition, negate};
 use from_cel::from_cel;
 use to_words::to_words;
 
 /// Longest condition in CEL, in characters.
-const CEL_CHARS_MAX: usize = 2_048;
+pub(crate) const CEL_CHARS_MAX: usize = 2_048;
 
 /// Reads a condition, and gives its CEL.
 pub(crate) fn condition(input: &mut Input<'_>) -> Parsed<String> {
     let start = tokens_left(input);
-    let cel = read_condition(input)?.to_cel();
+    let cel = read_condition(input, test)?.to_cel();
     if cel.chars().count() > CEL_CHARS_MAX {
         let message = format!("A condition has at most {CEL_CHARS_MAX} characters of CEL");
         return refuse_at(input, start, message);
@@ -35,18 +35,28 @@ pub(crate) fn condition(input: &mut Input<'_>) -> Parsed<String> {
     Ok(cel)
 }
 
+/// Reads the condition that ends a repetition. It may be about a reply that is still to come.
+pub(crate) fn end_condition(input: &mut Input<'_>) -> Parsed<Condition> {
+    read_condition(input, |input| {
+        alt((replies::coming_reply, test)).parse_next(input)
+    })
+}
+
 /// The words of a condition in CEL. CEL without words is written in braces.
 pub(crate) fn condition_words(cel: &str) -> String {
     to_words(&from_cel(cel))
 }
 
-fn read_condition(input: &mut Input<'_>) -> Parsed<Condition> {
+fn read_condition(
+    input: &mut Input<'_>,
+    test: fn(&mut Input<'_>) -> Parsed<Test>,
+) -> Parsed<Condition> {
     let negations: Vec<()> = repeat(
         0..=NEGATIONS_MAX,
         phrase(&["it is not so that", "it is not true that"]),
     )
     .parse_next(input)?;
-    let positive = alt((cel, tests)).parse_next(input)?;
+    let positive = alt((cel, |input: &mut Input<'_>| tests(input, test))).parse_next(input)?;
     Ok(negations
         .iter()
         .fold(positive, |inner, ()| Condition::Not(Box::new(inner))))
@@ -67,7 +77,7 @@ fn cel(input: &mut Input<'_>) -> Parsed<Condition> {
     })
 }
 
-fn tests(input: &mut Input<'_>) -> Parsed<Condition> {
+fn tests(input: &mut Input<'_>, test: fn(&mut Input<'_>) -> Parsed<Test>) -> Parsed<Condition> {
     let first = test(input)?;
     let is_any = opt(peek(phrase(&["or"]))).parse_next(input)?.is_some();
     let joint: &'static [&'static str] = if is_any { &["or"] } else { &["and"] };

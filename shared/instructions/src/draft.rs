@@ -54,12 +54,20 @@ pub(crate) enum Modifier {
 }
 
 /// A step of one line.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Draft {
     pub(crate) when: Option<String>,
     pub(crate) for_each: Option<String>,
     pub(crate) action: Action,
     pub(crate) modifiers: Vec<Modifier>,
+}
+
+/// The fields of a step, and what is shown beside it if that is not its line.
+pub(crate) type ReadStep = (Map<String, Value>, Option<String>);
+
+/// Id of a step that has none of its own, at a position from 1.
+pub(crate) fn default_id(position: usize) -> String {
+    format!("step-{position:02}")
 }
 
 /// An entry of an object with a text.

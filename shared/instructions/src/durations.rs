@@ -7,7 +7,9 @@ use winnow::Parser as _;
 use winnow::combinator::{alt, opt, preceded, repeat};
 use winnow::stream::Stream as _;
 
-use crate::line_parser::{Input, Parsed, is_same_word, phrase, refuse_at, take_word, tokens_left};
+use crate::line_parser::{
+    Input, Parsed, choice, is_same_word, phrase, refuse_at, take_word, tokens_left,
+};
 
 /// The shortest wait.
 const MIN_WAIT: Duration = Duration::from_secs(1);
@@ -96,6 +98,18 @@ pub(crate) fn duration(input: &mut Input<'_>) -> Parsed<String> {
     }
     let message = "A duration has from 1 second to 90 days";
     refuse_at(input, start, message)
+}
+
+/// Reads the length of a period: a duration, or a unit alone such as `day`.
+pub(crate) fn period(input: &mut Input<'_>) -> Parsed<String> {
+    let unit = choice(&[
+        ("second", "1 second"),
+        ("minute", "1 minute"),
+        ("hour", "1 hour"),
+        ("day", "1 day"),
+        ("week", "1 week"),
+    ]);
+    alt((unit.map(str::to_owned), duration)).parse_next(input)
 }
 
 /// A whole number: digits, or a word from `one` to `twelve`.

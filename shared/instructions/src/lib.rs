@@ -1,4 +1,4 @@
-//! Instructions in plain words: each line becomes one step of an agent (S2-R1).
+//! Instructions in plain words: each line becomes one step of an agent, or several if it repeats its step (S2-R1).
 //!
 //! Owns the grammar, the steps that it gives, and the words that it gives back. It must never guess: a word that the
 //! grammar does not know is an error with its place. It never reads a clock, a file or an agent, so the same text always
@@ -11,6 +11,8 @@
 //! | the words of one kind of step | `waits`, `mails`, `people`, `calls`, `contacts`, `finishes` |
 //! | what follows a kind of step, such as a timeout | `modifiers` |
 //! | conditions | `conditions` |
+//! | the words that repeat a step, and the steps of such a line | `repetition`, `repeated_steps` |
+//! | what the name of a repeated step means in later lines | `latest_results` |
 //! | the words for a step | `write_words` |
 
 mod calls;
@@ -20,7 +22,10 @@ mod dates;
 mod diagnostics;
 mod draft;
 mod durations;
+mod earlier_lines;
 mod finishes;
+mod latest_results;
+mod limits;
 mod line_errors;
 mod line_parser;
 mod lines;
@@ -30,6 +35,8 @@ mod options;
 mod people;
 mod quotes;
 mod recipients;
+mod repeated_steps;
+mod repetition;
 mod samples;
 mod sentence;
 mod tokens;
@@ -43,15 +50,10 @@ mod tests;
 use serde_json::{Map, Value};
 
 pub use diagnostics::InstructionError;
+pub use limits::{INSTRUCTIONS_BYTES_MAX, STEPS_MAX};
 
+use earlier_lines::EarlierLines;
 use lines::Line;
-use sentence::EarlierLines;
-
-/// Longest text of instructions, in bytes of UTF-8. A longer text is refused and not read.
-pub const INSTRUCTIONS_BYTES_MAX: usize = 64 * 1024;
-
-/// Most steps of one text.
-pub const STEPS_MAX: usize = 1_000;
 
 /// Most errors that are reported at once. Further lines are not read.
 const ERRORS_MAX: usize = 100;
@@ -61,14 +63,15 @@ const ERRORS_MAX: usize = 100;
 pub struct InstructionStep {
     /// From 1.
     pub line: usize,
-    /// The line as written, without white space around it and without its bullet.
+    /// The line as written, without white space around it and without its bullet. A line that repeats its step has further
+    /// steps, and their text is a comment such as `# Time 2 of 5`.
     pub text: String,
     /// One entry of `steps` of an agent. It has an `id` only if the line names the step.
     pub fields: Map<String, Value>,
 }
 
 /// Compiles instructions to the steps that an engineer would write (S2-R1): waits (S0-AC1), conditions (S0-AC5), handoffs
-/// (S0-AC6) and calls. Each line is one step. Blank lines and lines that begin with `#` are skipped.
+/// (S0-AC6) and calls. Each line is one step, or several if it repeats its step. Blank lines and lines that begin with `#` are skipped.
 ///
 /// # Errors
 /// All lines that are not understood, at most 100. A text that is empty, too long or has too many steps has one error.
@@ -92,7 +95,7 @@ pub fn compile(text: &str) -> Result<Vec<InstructionStep>, Vec<InstructionError>
         }
         let first = *indent.get_or_insert(line.indent());
         match compile_line(&line, first, &mut earlier) {
-            Ok(step) => steps.push(step),
+            Ok(of_line) => steps.extend(of_line),
             Err(error) => errors.push(error),
         }
         if errors.len() == ERRORS_MAX {
@@ -125,16 +128,17 @@ fn compile_line(
     line: &Line<'_>,
     indent: usize,
     earlier: &mut EarlierLines,
-) -> Result<InstructionStep, InstructionError> {
+) -> Result<Vec<InstructionStep>, InstructionError> {
     line.check_characters()?;
     if line.indent() > indent {
         let message = "This line is indented deeper than the first line. Instructions have no blocks; repeat `If …` in each line.";
         return Err(line.error(line.start, message.to_owned(), Vec::new()));
     }
-    let fields = sentence::read(line, earlier)?;
-    Ok(InstructionStep {
+    let read = sentence::read(line, earlier)?;
+    let steps = read.into_iter().map(|(fields, shown)| InstructionStep {
         line: line.number,
-        text: line.text().to_owned(),
+        text: shown.unwrap_or_else(|| line.text().to_owned()),
         fields,
-    })
+    });
+    Ok(steps.collect())
 }

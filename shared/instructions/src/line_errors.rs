@@ -12,24 +12,15 @@ const SHOWN_CHARS_MAX: usize = 60;
 /// Most needs in a message.
 const NEEDS_MAX: usize = 4;
 
+/// How a repetition is written.
+const REPETITION_HINT: &str = "A line repeats its step with for example `every 2 days until contact replies, at most 5 times`.";
+
 /// Words of sentences that are likely and not supported, one after the other, with what to write instead.
 const HINTS: [(&[&str], &str); 8] = [
-    (
-        &["repeat"],
-        "This release does not repeat steps yet; write the steps one after the other.",
-    ),
-    (
-        &["loop"],
-        "This release does not repeat steps yet; write the steps one after the other.",
-    ),
-    (
-        &["while"],
-        "This release does not repeat steps yet; write the steps one after the other.",
-    ),
-    (
-        &["every", "day"],
-        "This release does not repeat steps; a schedule starts an agent again and again.",
-    ),
+    (&["repeat"], REPETITION_HINT),
+    (&["loop"], REPETITION_HINT),
+    (&["while"], REPETITION_HINT),
+    (&["daily"], REPETITION_HINT),
     (
         &["interested"],
         "Interest is not a fact that a run sees; write `contact replied positively` or `contact replied negatively`.",

@@ -1,6 +1,6 @@
 //! What may follow every action: a name, a timeout, a priority, an approval and so on.
 //!
-//! An modifier that does not belong to the kind of the step is refused, not ignored.
+//! A modifier that does not belong to the kind of the step is refused, not ignored.
 
 use serde_json::{Map, Value};
 use winnow::Parser as _;
@@ -30,11 +30,13 @@ const PRIORITIES: &[(&str, &str)] = &[
     ("urgent", "urgent"),
 ];
 
-/// Reads all that follows an action, and adds it to `modifiers`.
+/// Reads all that follows an action, and adds it to `modifiers`. `repeats`: the line has a repetition, so that `at most 5
+/// days` could also be its end.
 pub(crate) fn read_modifiers(
     input: &mut Input<'_>,
     action: &Action,
     modifiers: &mut Vec<Modifier>,
+    repeats: bool,
 ) -> Parsed<()> {
     loop {
         let start = tokens_left(input);
@@ -53,6 +55,10 @@ pub(crate) fn read_modifiers(
         if follows_approval && matches!(found, Modifier::Timeout(_)) && !says_timeout(input, start)
         {
             let message = "It is not clear whether this is the time to decide or that of the call; write `after approval by @role.manager within 2 days` or `timeout 30 seconds`";
+            return refuse_at(input, start, message);
+        }
+        if repeats && matches!(found, Modifier::Timeout(_)) && !says_timeout(input, start) {
+            let message = "It is not clear whether this ends the repetition or each call; write `at most 5 times` or `timeout 30 seconds`";
             return refuse_at(input, start, message);
         }
         if modifiers.iter().any(|other| other.label() == label) {

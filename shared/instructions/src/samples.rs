@@ -10,7 +10,7 @@ const COMPARED_CHARS_MAX: usize = 40;
 const FIRST_WORD_TYPOS_MAX: usize = 1;
 
 /// One sample of each form. The first word counts most.
-pub(crate) const SAMPLES: [&str; 29] = [
+pub(crate) const SAMPLES: [&str; 31] = [
     "Wait 5 days",
     "Wait until 2026-12-24 09:00 in Europe/Berlin",
     "Wait until Monday at 9:00 in Europe/Berlin",
@@ -22,6 +22,8 @@ pub(crate) const SAMPLES: [&str; 29] = [
     "If contact.plan is \"pro\", call crm.update",
     "Otherwise, finish with \"Done.\"",
     "Send email \"Introduction\" to contact",
+    "Send email \"Follow-up\" to contact every 2 days until contact replies, at most 5 times",
+    "Every 2 days, at most 5 times, send email \"Follow-up\" to contact until contact replies",
     "Send email to contact with subject \"Hello\" and body \"…\"",
     "Email contact \"Introduction\"",
     "Hand off to @user.nina, timeout 3 days, then continue",

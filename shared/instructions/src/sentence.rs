@@ -1,6 +1,5 @@
 //! One line as one sentence: a condition, an action, and what follows the action.
 
-use serde_json::{Map, Value};
 use winnow::Parser as _;
 use winnow::combinator::{alt, opt, preceded};
 use winnow::stream::{Stateful, TokenSlice};
@@ -9,32 +8,25 @@ use crate::calls::{call, for_each, refuse_unclear_run, run_agent};
 use crate::conditions::{condition, negate};
 use crate::contacts::{change_contact, create_task, log};
 use crate::diagnostics::InstructionError;
-use crate::draft::{Action, Draft, Modifier};
+use crate::draft::{Action, Draft, Modifier, ReadStep};
+use crate::earlier_lines::EarlierLines;
 use crate::finishes::finish;
 use crate::line_errors;
 use crate::line_parser::{
-    END_OF_LINE, Input, Parsed, Progress, Question, choice, comma, mark, miss, phrase, refuse,
-    refuse_at, tokens_left, with_need,
+    END_OF_LINE, Input, Parsed, Progress, choice, comma, mark, miss, phrase, refuse, refuse_at,
+    tokens_left, with_need,
 };
 use crate::lines::Line;
 use crate::mails::mail;
 use crate::modifiers::{approval, read_modifiers};
 use crate::people::{ask, handoff};
+use crate::repeated_steps::RepeatedLine;
+use crate::repetition::{Repetition, RepetitionParts};
 use crate::tokens::read_tokens;
 use crate::waits::wait;
 
 /// Words between two steps, which belong in two lines.
 const STEP_JOINTS: &[&str] = &["and", "then", "and then"];
-
-/// What earlier lines mean for the next one.
-#[derive(Debug, Default)]
-pub(crate) struct EarlierLines {
-    /// Number of lines with words so far. It is the position of the last step.
-    pub(crate) position: usize,
-    questions: Vec<Question>,
-    /// Condition of the line before, if `Otherwise` may follow.
-    condition: Option<String>,
-}
 
 /// How a sentence is conditional.
 enum Prefix {
@@ -45,17 +37,30 @@ enum Prefix {
 /// A sentence with what it means for the next line.
 struct Sentence {
     draft: Draft,
+    repetition: Option<Repetition>,
     condition: Option<String>,
 }
 
-/// Reads a line to the fields of its step.
+/// The steps of a line, and what the line means for the next one.
+struct LineSteps {
+    steps: Vec<ReadStep>,
+    condition: Option<String>,
+    /// Ids of the times of a repeated step.
+    repeated: Option<Vec<String>>,
+    /// Bytes that the line itself does not have.
+    bytes: usize,
+}
+
+/// Reads a line to its steps: one, or several if it repeats its step.
 pub(crate) fn read(
     line: &Line<'_>,
     earlier: &mut EarlierLines,
-) -> Result<Map<String, Value>, InstructionError> {
-    earlier.position += 1;
+) -> Result<Vec<ReadStep>, InstructionError> {
     let tokens = read_tokens(line.text());
-    line_errors::check_tokens(line, &tokens)?;
+    if let Err(error) = line_errors::check_tokens(line, &tokens) {
+        earlier.position += 1;
+        return Err(error);
+    }
     let progress = Progress {
         questions: &earlier.questions,
         ..Progress::default()
@@ -64,31 +69,60 @@ pub(crate) fn read(
         input: TokenSlice::new(&tokens),
         state: progress,
     };
-    let position = format!("step-{:02}", earlier.position);
-    let Ok(sentence) = sentence(&mut input, earlier.condition.as_deref()) else {
+    let read = sentence(&mut input, earlier.condition.as_deref()).and_then(|sentence| {
+        let mut read = line_steps(&mut input, sentence, line.text().len(), earlier)?;
+        match earlier.write_latest(&mut read.steps) {
+            Ok(bytes) => read.bytes += bytes,
+            Err(message) => {
+                let at = earlier.find_repeated(&tokens).unwrap_or_default();
+                return refuse_at(&mut input, tokens.len() - at, message);
+            }
+        }
+        Ok(read)
+    });
+    let Ok(read) = read else {
         let error = line_errors::error(line, &tokens, &input.state);
-        // The next line may refer to this one, and must not be an error for that.
-        earlier.condition = Some("true".to_owned());
-        earlier.questions.push(Question {
-            step: position,
-            options: Vec::new(),
-            is_conditional: false,
-        });
+        earlier.add_unknown();
         return Err(error);
     };
-    let fields = sentence.draft.into_fields();
-    earlier.condition = sentence.condition;
-    if let Some(ask) = fields.get("ask") {
-        let id = fields.get("id").and_then(Value::as_str);
-        let options = ask.get("options").and_then(Value::as_array);
-        let options = options.into_iter().flatten().filter_map(Value::as_str);
-        earlier.questions.push(Question {
-            step: id.map_or(position, str::to_owned),
-            options: options.map(str::to_owned).collect(),
-            is_conditional: fields.contains_key("when"),
-        });
+    earlier.count_bytes(read.bytes);
+    match (read.repeated, read.steps.as_slice()) {
+        (None, [(fields, _)]) => earlier.add_step(fields, read.condition),
+        (ids, steps) => earlier.add_repeated(steps.len(), &ids.unwrap_or_default()),
     }
-    Ok(fields)
+    Ok(read.steps)
+}
+
+/// Makes no step of a repetition before all limits are checked, so that a refused line costs nothing.
+fn line_steps(
+    input: &mut Input<'_>,
+    sentence: Sentence,
+    bytes: usize,
+    earlier: &EarlierLines,
+) -> Parsed<LineSteps> {
+    let Some(repetition) = sentence.repetition else {
+        return Ok(LineSteps {
+            steps: vec![(sentence.draft.into_fields(), None)],
+            condition: sentence.condition,
+            repeated: None,
+            bytes: 0,
+        });
+    };
+    let start = repetition.start;
+    let line = match RepeatedLine::new(sentence.draft, repetition, earlier.position + 1) {
+        Ok(line) => line,
+        Err(message) => return refuse_at(input, start, message),
+    };
+    let bytes = bytes * line.times();
+    match earlier.refuse_repeated(line.steps_count(), bytes) {
+        Some(message) => refuse_at(input, start, message),
+        None => Ok(LineSteps {
+            steps: line.make_steps(),
+            condition: None,
+            repeated: Some(line.ids()),
+            bytes,
+        }),
+    }
 }
 
 fn sentence(input: &mut Input<'_>, condition_before: Option<&str>) -> Parsed<Sentence> {
@@ -103,6 +137,8 @@ fn sentence(input: &mut Input<'_>, condition_before: Option<&str>) -> Parsed<Sen
     ]);
     let _lead = opt((lead, opt(comma))).parse_next(input)?;
     let prefix = opt(|input: &mut Input<'_>| prefix(input, condition_before)).parse_next(input)?;
+    let mut repetition = RepetitionParts::default();
+    repetition.read_before_step(input)?;
     let for_each = opt(for_each).parse_next(input)?;
     let approval = opt((approval, comma)).parse_next(input)?;
     let start = tokens_left(input);
@@ -121,7 +157,10 @@ fn sentence(input: &mut Input<'_>, condition_before: Option<&str>) -> Parsed<Sen
         let message = "This release has `for each` with calls of tools only";
         return refuse_at(input, start, message);
     }
-    read_modifiers(input, &action, &mut modifiers)?;
+    read_modifiers(input, &action, &mut modifiers, repetition.is_begun())?;
+    while repetition.read_part(input)? {
+        read_modifiers(input, &action, &mut modifiers, true)?;
+    }
     if for_each.is_none()
         && modifiers
             .iter()
@@ -143,7 +182,12 @@ fn sentence(input: &mut Input<'_>, condition_before: Option<&str>) -> Parsed<Sen
         action,
         modifiers,
     };
-    Ok(Sentence { draft, condition })
+    let repetition = repetition.finish(input, &draft)?;
+    Ok(Sentence {
+        draft,
+        repetition,
+        condition,
+    })
 }
 
 fn action(input: &mut Input<'_>) -> Parsed<Action> {

@@ -1,6 +1,7 @@
 mod accepted_actions;
 mod accepted_conditions;
 mod accepted_people;
+mod accepted_repetitions;
 mod accepted_waits;
 mod ambiguous_lines;
 mod errors;

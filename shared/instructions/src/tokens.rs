@@ -80,7 +80,7 @@ fn expression<'l>(input: &mut Characters<'l>) -> ModalResult<&'l str, EmptyError
 }
 
 /// Bytes of `{{ CEL }}` at the start of a text. Braces and quotes inside of CEL do not end it.
-fn expression_bytes(text: &str) -> Option<usize> {
+pub(crate) fn expression_bytes(text: &str) -> Option<usize> {
     let inside = text.strip_prefix("{{")?;
     let mut open_braces = 0_usize;
     let mut quote = None;

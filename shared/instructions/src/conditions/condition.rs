@@ -7,7 +7,7 @@ pub(super) const NEGATIONS_MAX: usize = 8;
 
 /// A condition of a step.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Condition {
+pub(crate) enum Condition {
     /// One test, or several of which all must hold.
     All(Vec<Test>),
     /// Several tests of which one must hold.
@@ -19,7 +19,7 @@ pub(super) enum Condition {
 
 /// One test of a condition.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Test {
+pub(crate) enum Test {
     /// The contact replied, with a tone if it is asked for.
     Reply {
         tone: Option<Tone>,
@@ -30,17 +30,17 @@ pub(super) enum Test {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tone {
+pub(crate) enum Tone {
     Positive,
     Negative,
 }
 
 /// A value of a condition, as CEL names it: `contact.plan`, `input.amount` or `$step-01.answer`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Path(pub(super) String);
+pub(crate) struct Path(pub(super) String);
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Check {
+pub(crate) enum Check {
     Compare(Comparison, Value),
     Contains(String),
     ContainsNot(String),
@@ -51,13 +51,113 @@ pub(super) enum Check {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Comparison {
+pub(crate) enum Comparison {
     Equal,
     NotEqual,
     Above,
     Below,
     AtLeast,
     AtMost,
+}
+
+impl Condition {
+    /// Whether the condition is only that the contact replied, in whatever tone.
+    pub(crate) fn is_reply(&self) -> bool {
+        let reply = [Test::Reply {
+            tone: None,
+            is_negated: false,
+        }];
+        match self {
+            Self::All(tests) | Self::Any(tests) => *tests == reply,
+            Self::Not(_) | Self::Cel(_) => false,
+        }
+    }
+
+    /// Whether the condition is only that a reply is missing, so that it holds from the start.
+    pub(crate) fn is_missing_reply(&self) -> bool {
+        match self {
+            Self::All(tests) | Self::Any(tests) => {
+                matches!(tests.as_slice(), [Test::Reply { is_negated, .. }] if *is_negated)
+            }
+            Self::Not(inner) => inner.is_reply(),
+            Self::Cel(_) => false,
+        }
+    }
+
+    /// Whether the condition reads the result of a step. `None`: it is CEL that names the step.
+    pub(crate) fn reads_step(&self, id: &str) -> Option<bool> {
+        match self {
+            Self::All(tests) | Self::Any(tests) => Some(tests.iter().any(|it| it.reads_step(id))),
+            Self::Not(inner) => inner.reads_step(id),
+            Self::Cel(cel) => (!names_step(cel, id)).then_some(false),
+        }
+    }
+
+    /// Whether the condition reads only inputs and results, which do not change during a repetition.
+    pub(crate) fn is_constant(&self) -> bool {
+        match self {
+            Self::All(tests) | Self::Any(tests) => tests.iter().all(Test::is_constant),
+            Self::Not(inner) => inner.is_constant(),
+            Self::Cel(_) => false,
+        }
+    }
+
+    /// The same condition on the result of another step.
+    pub(crate) fn on_step(&self, from: &str, to: &str) -> Self {
+        let renamed = |tests: &[Test]| tests.iter().map(|it| it.on_step(from, to)).collect();
+        match self {
+            Self::All(tests) => Self::All(renamed(tests)),
+            Self::Any(tests) => Self::Any(renamed(tests)),
+            Self::Not(inner) => Self::Not(Box::new(inner.on_step(from, to))),
+            Self::Cel(cel) => Self::Cel(cel.clone()),
+        }
+    }
+}
+
+impl Test {
+    fn reads_step(&self, id: &str) -> bool {
+        match self {
+            Self::Reply { .. } => false,
+            Self::Field { path, .. } => path.after_step(id).is_some(),
+        }
+    }
+
+    fn is_constant(&self) -> bool {
+        match self {
+            Self::Reply { .. } => false,
+            Self::Field { path, .. } => !path.0.starts_with("contact."),
+        }
+    }
+
+    fn on_step(&self, from: &str, to: &str) -> Self {
+        match self {
+            Self::Field { path, check } => Self::Field {
+                path: path
+                    .after_step(from)
+                    .map_or_else(|| path.clone(), |rest| Path(format!("${to}{rest}"))),
+                check: check.clone(),
+            },
+            Self::Reply { .. } => self.clone(),
+        }
+    }
+}
+
+impl Path {
+    /// What follows the name of a step, such as `.total`. `None`: the path is not the result of this step.
+    fn after_step(&self, id: &str) -> Option<&str> {
+        let rest = self.0.strip_prefix('$')?.strip_prefix(id)?;
+        rest.starts_with('.').then_some(rest)
+    }
+}
+
+fn names_step(cel: &str, id: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let mut names = cel.split('$').skip(1);
+    names.any(|after| {
+        after
+            .strip_prefix(id)
+            .is_some_and(|rest| !rest.starts_with(is_part))
+    })
 }
 
 /// The CEL of the opposite.

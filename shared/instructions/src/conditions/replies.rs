@@ -53,6 +53,32 @@ fn sentence_of_contact(input: &mut Input<'_>) -> Parsed<Test> {
     Ok(Test::Reply { tone, is_negated })
 }
 
+/// `contact replies [positively]` or `a [positive] reply comes`, which only the end of a repetition has.
+pub(super) fn coming_reply(input: &mut Input<'_>) -> Parsed<Test> {
+    let verbs = phrase(&[
+        "contact replies",
+        "the contact replies",
+        "contact responds",
+        "the contact responds",
+    ]);
+    let adverbs = choice(&[
+        ("positively", Tone::Positive),
+        ("negatively", Tone::Negative),
+    ]);
+    let of_contact = preceded(verbs, opt(adverbs));
+    let nouns = (
+        phrase(&["a"]),
+        opt(choice(TONES)),
+        phrase(&["reply", "response"]),
+        phrase(&["comes", "comes in", "arrives"]),
+    );
+    let tone = alt((of_contact, nouns.map(|(_, tone, _, ())| tone))).parse_next(input)?;
+    Ok(Test::Reply {
+        tone,
+        is_negated: false,
+    })
+}
+
 /// `the reply is positive`.
 fn tone_of_reply(input: &mut Input<'_>) -> Parsed<Test> {
     let subject = phrase(&[

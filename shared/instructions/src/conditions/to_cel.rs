@@ -8,7 +8,7 @@ use crate::quotes::quote;
 const REPLIED: &str = "has(contact.replied) && contact.replied == true";
 
 impl Condition {
-    pub(super) fn to_cel(&self) -> String {
+    pub(crate) fn to_cel(&self) -> String {
         match self {
             Self::All(tests) => {
                 let tests: Vec<String> = tests.iter().map(Test::to_cel).collect();

@@ -98,7 +98,7 @@ fn likely_sentences_have_a_hint() {
         ),
         (
             "Repeat until contact replies",
-            "This release does not repeat steps yet; write the steps one after the other.",
+            "A line repeats its step with for example `every 2 days until contact replies, at most 5 times`.",
         ),
         ("Call x, retry 3 times", "write `at most 3 attempts`."),
         (

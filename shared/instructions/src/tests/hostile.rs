@@ -16,6 +16,9 @@ const ALLOCATIONS_PER_BYTE_MAX: u64 = 5;
 /// The work for the error of a line, however short the line is. It names similar forms.
 const WORK_OF_AN_ERROR: u64 = 1_000;
 
+/// Most allocations for a step of a repeated line, whose copies have no text.
+const ALLOCATIONS_PER_STEP_MAX: u64 = 30;
+
 /// Most memory in use at once, in bytes.
 const MEMORY_MAX: u64 = 8 * 1024 * 1024;
 
@@ -29,6 +32,9 @@ fn compile_within_limits(text: &str) -> Compiled {
     let looks = LOOKS.get();
     let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
     let lines = text.lines().take(ERRORS_MAX).count().max(1);
+    // Each such line has 99 steps.
+    let steps = (99 * text.matches("50 times").count()).min(STEPS_MAX);
+    let of_steps = ALLOCATIONS_PER_STEP_MAX * u64::try_from(steps).unwrap_or(u64::MAX);
     let of_errors = WORK_OF_AN_ERROR * u64::try_from(lines).unwrap_or(u64::MAX);
     let start: String = text.chars().take(60).collect();
     assert!(
@@ -37,7 +43,7 @@ fn compile_within_limits(text: &str) -> Compiled {
     );
     let count = used.count_total;
     assert!(
-        count <= ALLOCATIONS_PER_BYTE_MAX * bytes + of_errors,
+        count <= ALLOCATIONS_PER_BYTE_MAX * bytes + of_errors + of_steps,
         "{start}: {count} allocations"
     );
     assert!(
@@ -55,7 +61,7 @@ fn line(before: &str, piece: &str) -> String {
 }
 
 /// The beginning of a text, and what is repeated after it.
-const PIECES: [(&str, &str); 48] = [
+const PIECES: [(&str, &str); 59] = [
     ("Call x with a ", "["),
     ("Call x with a ", "{\"a\":"),
     ("Call x with a ", "[1,"),
@@ -104,6 +110,35 @@ const PIECES: [(&str, &str); 48] = [
     ("", "for each $a, "),
     ("", "call x with a 1, "),
     ("Update contact: ", "a 1, "),
+    ("", "every 2 days "),
+    ("", "repeat "),
+    ("Log \"x\"", ", until contact replies"),
+    ("Log \"x\"", " at most 5 times"),
+    ("Log \"x\" until ", "contact replies or "),
+    (
+        "",
+        "Log \"x\" every 1 day until contact replies, at most 50 times\n",
+    ),
+    (
+        "",
+        "Call x every 1 day until contact.a is 1, at most 50 times\n",
+    ),
+    (
+        "Call x as find every 1 day until contact.a is 1, at most 50 times\n",
+        "Log $find\n",
+    ),
+    (
+        "Call x as find every 1 day until contact.a is 1, at most 50 times\nCall y with a [",
+        "$find, ",
+    ),
+    (
+        "Call x as find every 1 day until contact.a is 1, at most 50 times\nLog \"",
+        "{{ $find.a.a }}",
+    ),
+    (
+        "Repeat every 1 day until contact.a is 1, at most 50 times: call x with a ",
+        "[1,",
+    ),
 ];
 
 /// Words: the work for a hostile text is counted. It grows with the length of the text, and not faster.
@@ -157,6 +192,52 @@ fn a_text_has_limits() {
             "The instructions have no steps; write for example `Wait 5 days`."
         );
     }
+}
+
+/// A refused line makes no steps, so that neither many lines nor a long one fill the memory.
+#[test]
+fn repeated_lines_have_limits() {
+    let repeated =
+        |action: &str| format!("{action} every 1 day until contact.a is 1, at most 50 times\n");
+    let errors = compile_within_limits(&repeated("Log \"x\"").repeat(11)).unwrap_err();
+    assert_eq!(errors.len(), 1);
+    assert_eq!(
+        (errors[0].line, errors[0].message.as_str()),
+        (
+            11,
+            "Instructions have at most 1000 steps; this line has 99, and the lines before it have 990."
+        )
+    );
+    assert_eq!(
+        compile_within_limits(&repeated("Log \"x\"").repeat(10))
+            .unwrap()
+            .len(),
+        990
+    );
+    let long = repeated(&format!("Log \"{}\"", "x".repeat(1_300)));
+    let errors = compile_within_limits(&long).unwrap_err();
+    assert_eq!(
+        errors[0].message,
+        "Repeated lines have at most 65536 bytes, counted once for each time; this one makes it 67850."
+    );
+    let objects = "{\"a\":".repeat(15) + "1" + &"}".repeat(15);
+    let many = vec![objects; 11].join(", ");
+    let nested = repeated(&format!("Call x with a [{many}]"));
+    let mut steps = 0;
+    let used = measure(|| steps = compile(&nested).map_or(0, |steps| steps.len()));
+    assert_eq!(steps, 99);
+    assert!(used.bytes_max <= MEMORY_MAX, "{} bytes", used.bytes_max);
+    let half = repeated(&format!("Log \"{}\"", "x".repeat(600)));
+    assert_eq!(compile(&half.repeat(3)).unwrap_err().len(), 2);
+    let condition = vec!["contact.a is 1"; 60].join(" and ");
+    let text = format!("Log \"x\" every 1 day until {condition}, at most 50 times");
+    let errors = compile_within_limits(&text).unwrap_err();
+    assert!(
+        errors[0]
+            .message
+            .contains("more than 2048 characters of CEL"),
+        "{errors:?}"
+    );
 }
 
 #[test]

@@ -290,12 +290,49 @@ fn any_step() -> BoxedStrategy<Map<String, Value>> {
         .boxed()
 }
 
+/// A line that repeats its step, and how often.
+fn repeated_line() -> BoxedStrategy<(String, usize)> {
+    let action = prop::sample::select(vec![
+        "email contact \"Follow-up\"",
+        "call x",
+        "call x with a $input.a and b [1, {\"c\": null}]",
+        "set contact.stage to \"won\"",
+        "add the tags \"a\" and \"b\"",
+        "create task \"Call\" due in 2 days",
+        "log \"x\"",
+    ]);
+    let end = prop::sample::select(vec![
+        "contact replies",
+        "contact replies positively",
+        "a reply comes or contact.stage is \"won\"",
+        "contact.plan does not contain \"pro\"",
+        "$find.status is \"paid\"",
+        "$find.orders[0].x is set and contact replied",
+        "it is not so that $find.n is at most 5",
+        "{{ contact.a > 1 || contact.b == 'x' }}",
+    ]);
+    let is_first = any::<bool>();
+    (action, duration(), end, 2_usize..=12, is_first)
+        .prop_map(|(action, period, end, times, is_first)| {
+            let parts = format!("every {period} until {end}, at most {times} times");
+            let line = if is_first {
+                format!("Repeat {parts}: {action} named find")
+            } else {
+                format!("{action} as find {parts}")
+            };
+            (line, times)
+        })
+        .boxed()
+}
+
 /// Words and marks of the grammar, and unfinished ones.
 const PIECES: &str = "wait¦for¦until¦5¦days¦2026-12-24¦9:00¦in¦Europe/Berlin¦hand¦off¦to¦@user.a¦as¦\
     warm¦lead¦,¦.¦if¦unless¦otherwise¦no¦reply¦contact¦replied¦and¦or¦\
     it is not so that¦contact.plan¦is¦not¦\"x\"¦\"¦“¦{{ a }}¦{{¦$x.y¦call¦with¦{¦}¦[¦\
     ]¦:¦timeout¦then¦skip¦ask¦options¦yes¦at most¦\n¦for each¦send¦email¦finish¦the¦\
-    answer¦-¦1.¦after approval¦by¦set¦signal¦add¦remove¦tags¦tag";
+    answer¦-¦1.¦after approval¦by¦set¦signal¦add¦remove¦tags¦tag¦\
+    every¦until¦contact replies¦3¦times¦repeat¦log¦call¦x¦every 2 days until contact replies, at most 3 times¦\
+    log \"x\"";
 
 /// Words, marks and pieces of the grammar in any order.
 fn pieces() -> BoxedStrategy<String> {
@@ -317,6 +354,22 @@ proptest! {
         prop_assert!(words.is_some(), "{} has no words: {:?}", Value::Object(fields.clone()), crate::write_words::write(&fields));
         let steps = compile(&words.unwrap_or_default()).unwrap();
         prop_assert_eq!(&steps[0].fields, &fields);
+    }
+
+    #[test]
+    fn a_repeated_line_has_words_that_mean_the_same((line, times) in repeated_line()) {
+        let text = format!("Wait 1 day\n{line}\nIf $find.n is above 2, log $find.text\n");
+        let steps = compile(&text);
+        prop_assert!(steps.is_ok(), "{line}: {steps:?}");
+        let steps = steps.unwrap_or_default();
+        prop_assert_eq!(steps.len(), 2 * times + 1);
+        let words: Option<Vec<String>> = steps.iter().map(|step| write_step(&step.fields)).collect();
+        prop_assert!(words.is_some(), "{line}");
+        let again = compile(&words.unwrap_or_default().join("\n")).unwrap();
+        for (step, again) in steps.iter().zip(&again) {
+            prop_assert_eq!(&step.fields, &again.fields);
+        }
+        prop_assert_eq!(steps.len(), again.len());
     }
 
     #[test]

@@ -23,7 +23,7 @@ fn assert_refused(table: &str) {
             "{line}: {}",
             error.message
         );
-        let rest: String = line.chars().skip(error.column - 1).collect();
+        let rest: String = line.chars().skip(error.column - 1).take(80).collect();
         assert_eq!(error.text, rest.trim_end(), "{line}");
         if error.message.starts_with("Understood") {
             let understood: String = line.chars().take(error.column - 1).collect();
@@ -70,6 +70,11 @@ fn conditions_are_not_guessed() {
 #[test]
 fn tags_are_not_guessed() {
     assert_refused(include_str!("refused/tags.txt"));
+}
+
+#[test]
+fn repetitions_are_not_guessed() {
+    assert_refused(include_str!("refused/repetitions.txt"));
 }
 
 #[test]

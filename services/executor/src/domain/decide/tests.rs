@@ -22,6 +22,7 @@ mod pausing;
 mod people;
 mod planner;
 mod rehearsals;
+mod repeated_lines;
 mod replies;
 mod require_active_user;
 mod retry_run;

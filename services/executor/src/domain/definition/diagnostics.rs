@@ -98,6 +98,15 @@ impl AgentChecker<'_> {
             Place::Agent(field) => (field.and_then(|field| self.lines.field(field)), None),
             Place::Step(at, id, field) => (self.lines.step(at, field), Some(id.to_owned())),
         };
+        // A line of instructions that repeats its step has the same error in each of its steps.
+        let is_known = |known: &FieldError| {
+            (known.line, &known.message) == (line, &diagnostic.message)
+                && known.text == diagnostic.text
+                && known.step != step
+        };
+        if line.is_some() && self.errors.iter().any(is_known) {
+            return;
+        }
         self.errors.push(FieldError {
             line,
             step,

@@ -1,5 +1,7 @@
 //! Rehearsals of small agents.
 
+mod repeated_lines;
+
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::rehearsal::{Outgoing, RehearsalContact, RehearsalLimit, RehearsedRun};
 use holdpoint_contracts::run::{HoldKind, RunStatus};

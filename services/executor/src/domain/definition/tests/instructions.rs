@@ -130,6 +130,85 @@ fn a_wrong_step_has_the_line_of_its_instruction() {
     assert_eq!(errors[0].step.as_deref(), Some("step-02"));
 }
 
+/// A line that repeats its step is shown beside the first one. The others have comments, so that the words together are
+/// the same steps.
+#[test]
+fn a_repeated_line_is_shown_once() {
+    let text = "agent: a
+instructions: |
+  Wait 1 day
+  Log \"x\" every 2 days until contact replies, at most 3 times
+  Finish
+";
+    let plan = Plan::compile(text).unwrap();
+    assert_eq!(
+        plan.words,
+        [
+            "Wait 1 day",
+            "Log \"x\" every 2 days until contact replies, at most 3 times",
+            "# Pause before time 2 of 3",
+            "# Time 2 of 3",
+            "# Pause before time 3 of 3",
+            "# Time 3 of 3",
+            "Finish",
+        ]
+    );
+    let words = format!("agent: a\ninstructions: |\n  {}\n", plan.words.join("\n  "));
+    assert_eq!(steps_of(&words), steps_of(text));
+    let written = "agent: a
+steps:
+  - wait: 1 day
+  - { tool: log, args: { message: x } }
+  - wait_for: { signal: contact.reply, timeout: 2 days, on_timeout: skip }
+    when: \"!(has(contact.replied) && contact.replied == true)\"
+  - { tool: log, args: { message: x }, when: \"$step-03 == null && !(has(contact.replied) && contact.replied == true)\" }
+  - wait_for: { signal: contact.reply, timeout: 2 days, on_timeout: skip }
+    when: \"$step-03 == null && !(has(contact.replied) && contact.replied == true)\"
+  - { tool: log, args: { message: x }, when: \"$step-03 == null && $step-05 == null && !(has(contact.replied) && contact.replied == true)\" }
+  - finish: Finished.
+";
+    assert_eq!(steps_of(written), steps_of(text));
+    // Written back, each step has words of its own, and they are the same steps.
+    let words = Plan::compile(written).unwrap().words.join("\n  ");
+    assert_eq!(
+        steps_of(&format!("agent: a\ninstructions: |\n  {words}\n")),
+        steps_of(text)
+    );
+}
+
+/// An error of a repeated line is reported once, at its line.
+#[test]
+fn an_error_of_a_repeated_line_is_reported_once() {
+    for (line, said) in [
+        (
+            "Send email \"Nope\" to contact every 1 day until contact replies, at most 50 times",
+            "This agent has no template `Nope`.",
+        ),
+        (
+            "Call x with a $nope.b every 1 day until contact replies, at most 50 times",
+            "names a step that this agent does not have",
+        ),
+        (
+            "Log \"{{ contcat.a }}\" every 1 day until {{ contact.a > 1 }}, at most 50 times",
+            "contcat",
+        ),
+        (
+            "Log \"a\" every 1 day until {{ contcat.a > 1 }}, at most 50 times",
+            "contcat",
+        ),
+    ] {
+        let text = format!("agent: a\ninstructions: |\n  Wait 5 days\n  {line}\n  Finish\n");
+        let errors = Plan::compile(&text).unwrap_err();
+        assert_eq!(errors.len(), 1, "{line}: {errors:?}");
+        assert_eq!(errors[0].line, Some(4), "{errors:?}");
+        assert!(errors[0].message.contains(said), "{errors:?}");
+    }
+    // A later time has another name than a step of the author.
+    let text = "agent: a\ninstructions: |\n  Call x as find every 1 day until contact replies, at most 2 times\n  Log \"x\" as find-2\n";
+    let errors = Plan::compile(text).unwrap_err();
+    assert_eq!(errors[0].line, Some(4), "{errors:?}");
+}
+
 /// A path that names nothing would be sent as a text.
 #[test]
 fn an_unknown_path_is_refused() {
