@@ -174,7 +174,7 @@ fn agents() {
     .collect();
     texts.push(json!({ "agent": "a", "steps": [{ "wait": "5 days" }] }).to_string());
     try_texts("agents", &texts, |text| {
-        drop(Plan::compile_with(text, None))
+        drop(Plan::compile_with(text, None));
     });
 }
 

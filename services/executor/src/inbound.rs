@@ -70,7 +70,7 @@ pub(crate) fn decode(parts: &Parts, body: &[u8], keys: &Keys, now: DateTime<Utc>
 }
 
 /// Reads a command for a tool, a template or a calendar.
-fn decode_registry(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
+fn decode_tool_or_entry(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
     let workspace = caller.workspace.clone();
     let tool = |name, input| Input::Tool {
         workspace: workspace.clone(),
@@ -122,7 +122,7 @@ fn decode_definition(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
             }
         }),
         PutTool::VERB | DeleteTool::VERB | PutLibraryEntry::VERB | DeleteLibraryEntry::VERB => {
-            decode_registry(verb, body, caller)
+            decode_tool_or_entry(verb, body, caller)
         }
         PutContact::VERB => caller.read_one(body, Right::Ask, |it: PutContact, _| {
             contact(it.contact, ContactInput::Put(it.fields))

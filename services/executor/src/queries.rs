@@ -193,12 +193,12 @@ impl ExecutorQueries {
 
     /// Compiles on a blocking thread, so that no other query waits (A-C2).
     async fn compile(&self, workspace: &Workspace, text: String) -> Result<Plan, QueryError> {
-        let library = store::library(&self.db, workspace).await?;
         let permit = Arc::clone(&self.compiling).acquire_owned();
         let Ok(Ok(permit)) = tokio::time::timeout(COMPILE_WITHIN, permit).await else {
             let detail = "too many agents are being compiled now; try again";
             return Err(QueryError(Problem::unavailable(detail)));
         };
+        let library = store::library(&self.db, workspace).await?;
         let plan = Self::blocking(move || {
             let plan = Plan::compile_with(&text, library.as_ref());
             drop(permit);

@@ -71,8 +71,8 @@ commands! {
     AddActivity:     "add_activity"(contact)           -> ContactView;
     PutTool:         "put_tool"(tool.name)             -> ToolView;
     DeleteTool:      "delete_tool"(name)               -> ();
-    PutLibraryEntry: "put_library_entry"(name)         -> LibraryEntryView;
-    DeleteLibraryEntry: "delete_library_entry"(name)   -> ();
+    PutLibraryEntry: "put_library_entry"(= "library")  -> LibraryEntryView;
+    DeleteLibraryEntry: "delete_library_entry"(= "library") -> ();
     RegisterTools:   "register_tools"(node)            -> Vec<Reply<RegisteredTool>>;
     StartRun:        "start_run"(run)                  -> crate::run::StartedRun;
     StartScheduled:  "start_scheduled"(starts[0].run)  -> Vec<Reply<ScheduledStartReply>>;

@@ -99,13 +99,14 @@ impl AgentChecker<'_> {
         let inputs = self.inputs(fields);
         let limits = self.limits(fields.get("limits"));
         // Before the steps: its time zone is the default of their waits.
-        let calendar = self.calendar_value(fields.get("calendar"));
+        let calendar = fields.get("calendar").filter(|value| !value.is_null());
+        let calendar = self.calendar_value(calendar);
         let working_days = self.calendar(calendar);
         self.mails = self.read_templates(fields.get("templates"));
         let planner = fields.get("planner").filter(|planner| !planner.is_null());
         let (written, planner) = match planner {
             Some(planner) => {
-                let (written, planner) = self.planner_steps(fields, planner)?;
+                let (written, planner) = self.planner_steps(fields, planner, calendar)?;
                 (written, Some(Box::new(planner)))
             }
             None => {

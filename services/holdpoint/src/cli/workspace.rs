@@ -8,11 +8,11 @@ use crate::parsers;
 
 #[derive(Subcommand)]
 pub(crate) enum UserCommand {
-    /// Add a user, or change the email address and roles of one
+    /// Add a user, or change the given parts of one
     Add {
         /// Name, as in `@user.<name>`
         name: String,
-        /// Email address
+        /// Email address; an empty one removes it
         #[arg(long)]
         email: Option<String>,
         /// Role: owner, admin, operator, member, viewer, agent, or a custom one; repeatable

@@ -1,13 +1,15 @@
 //! `template` and `calendar`: what agents of the workspace use by name.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use anyhow::bail;
 use holdpoint_contracts::executor::LibraryEntryView;
 use serde_json::json;
 
 use super::{ClientCommand, Session, cells, instant};
 use crate::cli::library::{CalendarCommand, TemplateCommand};
-use crate::client::item_path;
+use crate::client::{Body, item_path};
 use crate::exit::ExitKind;
 use crate::parsers::read_text;
 
@@ -23,8 +25,12 @@ impl ClientCommand for TemplateCommand {
                 subject,
                 html,
             } => {
-                let html = html.as_deref().map(read_text).transpose()?;
+                let stdin = Path::new("-");
+                if body == stdin && html.as_deref().is_some_and(|html| html == stdin) {
+                    bail!("only one of the texts can come from standard input");
+                }
                 let body = read_text(&body)?;
+                let html = html.as_deref().map(read_text).transpose()?;
                 let texts = [("body", Some(body)), ("subject", subject), ("html", html)];
                 let texts = texts.into_iter().chain([("name", Some(name))]);
                 let template: BTreeMap<_, _> = texts
@@ -35,7 +41,8 @@ impl ClientCommand for TemplateCommand {
             Self::List => list(session, TEMPLATES, "TEMPLATE").await,
             Self::Show(one) => {
                 let path = item_path(TEMPLATES, &one.name)?;
-                session.show_json(&path).await
+                let template: Body<LibraryEntryView> = session.client.get(&path, &[]).await?;
+                session.show(&template, mail_text)
             }
             Self::Delete(one) => session.delete(TEMPLATES, &one.name, "deleted").await,
         }
@@ -51,10 +58,11 @@ impl ClientCommand for CalendarCommand {
                 days,
                 holidays,
             } => {
-                // Absent days are Monday to Friday.
-                let days = (!days.is_empty()).then_some(days);
+                // The API takes a null as an absent field, which has a default.
+                let present = |values: Vec<String>| (!values.is_empty()).then_some(values);
                 let calendar = json!({
-                    "name": name, "time_zone": time_zone, "days": days, "holidays": holidays,
+                    "name": name, "time_zone": time_zone,
+                    "days": present(days), "holidays": present(holidays),
                 });
                 session.post(CALENDARS, &calendar, put_text).await
             }
@@ -73,6 +81,15 @@ async fn list(session: &Session, path: &str, head: &str) -> anyhow::Result<ExitK
     session
         .list(path, &[], [head, "CHANGED", "CHANGED BY"], row)
         .await
+}
+
+/// A mail as its recipient reads it.
+fn mail_text(template: &LibraryEntryView) -> String {
+    let field = |name: &str| template.value.as_ref()?.get(name)?.as_str();
+    let subject = field("subject").unwrap_or(&template.name);
+    let body = field("body").unwrap_or_default();
+    let html = field("html").map(|html| format!("\n\nHTML:\n{html}"));
+    format!("Subject: {subject}\n\n{body}{}", html.unwrap_or_default())
 }
 
 fn put_text(entry: &LibraryEntryView) -> String {

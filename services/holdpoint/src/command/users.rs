@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::{ClientCommand, Session, api_text, cells, instant, page_query};
 use crate::cli::workspace::{TokenCommand, UserCommand};
+use crate::client::item_path;
 use crate::exit::ExitKind;
 
 #[derive(Debug, Deserialize)]
@@ -23,8 +24,21 @@ impl ClientCommand for UserCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
         match self {
             Self::Add { name, email, roles } => {
+                let known = find(session, &name).await?;
+                let (email, roles) = match &known {
+                    Some(known) => merged(known, email, roles),
+                    None => (email, roles),
+                };
                 let body = json!({ "name": name, "email": email, "roles": roles });
-                let text = |it: &UserView| format!("@user.{}  {}", it.name, api_text(&it.roles));
+                let done = if known.is_some() { "changed" } else { "added" };
+                let text = |it: &UserView| {
+                    let email = it.email.as_deref().unwrap_or("no email address");
+                    format!(
+                        "@user.{}  {}  {email}  {done}",
+                        it.name,
+                        api_text(&it.roles)
+                    )
+                };
                 session.post("users", &body, text).await
             }
             Self::List(page) => {
@@ -39,6 +53,29 @@ impl ClientCommand for UserCommand {
             Self::Disable(user) => session.delete("users", &user.name, "disabled").await,
         }
     }
+}
+
+async fn find(session: &Session, name: &str) -> anyhow::Result<Option<UserView>> {
+    match session.client.get(&item_path("users", name)?, &[]).await {
+        Ok(found) => Ok(Some(found.value)),
+        Err(error) if error.problem().status == 404 => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What is not given stays as it is. An empty email address removes it.
+fn merged(
+    known: &UserView,
+    email: Option<String>,
+    roles: Vec<String>,
+) -> (Option<String>, Vec<String>) {
+    let email = email.or_else(|| known.email.clone());
+    let roles = if roles.is_empty() {
+        known.roles.iter().map(ToString::to_string).collect()
+    } else {
+        roles
+    };
+    (email.filter(|email| !email.is_empty()), roles)
 }
 
 impl ClientCommand for TokenCommand {

@@ -1,7 +1,5 @@
 //! Commands and queries about the library of a workspace: mail templates and calendars that agents use by name.
 
-use std::fmt;
-
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,23 +7,15 @@ use serde_json::Value;
 use crate::message::Actor;
 
 /// Templates and calendars have separate names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum LibraryKind {
     Template,
     Calendar,
 }
 
-impl fmt::Display for LibraryKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Template => "template",
-            Self::Calendar => "calendar",
-        })
-    }
-}
-
-/// Adds a template or a calendar, or replaces it (`PUT /templates/{name}`, `PUT /calendars/{name}`). Agents that were applied
+/// Adds a template or a calendar, or replaces it (`POST /templates`, `POST /calendars`). Agents that were applied
 /// before keep what they have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -5,6 +5,7 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::executor::{LibraryEntryView, LibraryKind};
 use holdpoint_ids::Workspace;
+use serde_json::Value;
 
 use crate::domain::decision::{Decision, Outcome, decided};
 use crate::domain::definition::library_entry_errors;
@@ -27,8 +28,13 @@ pub(crate) fn change_library(
             if !errors.is_empty() {
                 return Err(Refusal::InvalidLibraryEntry(*kind, errors).into());
             }
+            let mut value = value.clone();
+            // A field that is null is absent, so that the same template is one value.
+            if let Value::Object(fields) = &mut value {
+                fields.retain(|_, field| !field.is_null());
+            }
             let entry = LibraryEntry {
-                value: value.clone(),
+                value,
                 updated_at: now,
                 updated_by: by.clone(),
             };

@@ -30,6 +30,9 @@ impl AgentChecker<'_> {
             return WorkingDays::default();
         };
         for field in calendar.keys() {
+            if self.is_full() {
+                break;
+            }
             let known = ["time_zone", "days", "holidays"];
             if let Some(error) = fields::inner_field(field, CALENDAR, &known) {
                 self.report(Place::Agent(Some(CALENDAR)), error);
@@ -68,11 +71,12 @@ impl AgentChecker<'_> {
     }
 
     fn working_days(&mut self, value: &Value) -> BTreeSet<Weekday> {
-        let days = value.as_array().filter(|days| !days.is_empty());
+        let days = value.as_array();
+        let days = days.filter(|days| (1..=DAYS.len()).contains(&days.len()));
         let days = days.and_then(|days| days.iter().map(read_day).collect::<Option<_>>());
         days.unwrap_or_else(|| {
             let message =
-                "`days` is a list of at least one day, such as `[mon, tue, wed, thu, fri]`.";
+                "`days` is a list of at least one day, from `mon` to `sun`, and each of them once.";
             self.report_field(CALENDAR, &shown(value), message);
             BTreeSet::new()
         })

@@ -79,13 +79,14 @@ fn field(
         return Some(diagnostic(name, message));
     }
     let all = known.iter().chain(later).copied();
+    let shown_name = shown(&name.into());
     let said = format!(
-        "{owner} has no field `{name}`; this release knows {}.",
+        "{owner} has no field `{shown_name}`; this release knows {}.",
         list(known)
     );
     Some(FieldError {
         nearest: nearest(name, all),
-        ..diagnostic(&shown(&name.into()), said)
+        ..diagnostic(&shown_name, said)
     })
 }
 

@@ -157,6 +157,7 @@ impl AgentChecker<'_> {
         &mut self,
         agent: &Map<String, Value>,
         planner: &Value,
+        calendar: Option<&Value>,
     ) -> Option<(WrittenSteps, Planner)> {
         let Value::Object(written) = planner else {
             let message = "`planner` is an object, such as `planner: { tool: plans.make, tools: [send_email] }`.";
@@ -189,7 +190,7 @@ impl AgentChecker<'_> {
         let present = |name: &str| agent.get(name).filter(|value| !value.is_null()).cloned();
         let planner = Planner {
             tools,
-            calendar: self.calendar_value(agent.get("calendar")).cloned(),
+            calendar: calendar.cloned(),
             templates: present("templates"),
         };
         Some((steps, planner))

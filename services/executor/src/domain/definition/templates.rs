@@ -4,9 +4,10 @@
 //! covers their text.
 
 use holdpoint_contracts::problem::FieldError;
+use holdpoint_contracts::size::json_bytes;
 use serde_json::{Map, Value};
 
-use super::diagnostics::{AgentChecker, MAX_NAME, MAX_TEXT, Place, shown};
+use super::diagnostics::{AgentChecker, MAX_NAME, Place, is_name, shown};
 use super::fields;
 use super::mails::Mails;
 use super::step::StepReader;
@@ -21,6 +22,9 @@ const TEMPLATES_MAX: usize = 100;
 
 /// Longest body of a template, in bytes.
 const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// Most bytes of JSON of the mails of all steps. The reply with the plan of the agent must fit in one message.
+const USED_BYTES_MAX: usize = 512 * 1024;
 
 /// Longest subject, in characters (RFC 5322, 2.1.1).
 const SUBJECT_CHARS_MAX: usize = 998;
@@ -73,16 +77,22 @@ impl AgentChecker<'_> {
         };
         let mut args = Map::from_iter([("subject".to_owned(), Value::from(name))]);
         for (field, text) in mail {
+            if self.is_full() {
+                return None;
+            }
+            if text.is_null() {
+                continue;
+            }
             if let Some(error) = fields::inner_field(field, TEMPLATES, &FIELDS) {
                 self.report(Place::Agent(Some(TEMPLATES)), error);
                 continue;
             }
             let is_text = text
                 .as_str()
-                .is_some_and(|text| text.len() <= BODY_BYTES_MAX);
+                .is_some_and(|text| text.len() <= BODY_BYTES_MAX && !text.trim().is_empty());
             if !is_text {
                 let message = format!(
-                    "`{field}` of the template `{name}` is a text of at most {BODY_BYTES_MAX} bytes."
+                    "`{field}` of the template `{name}` is a text of 1 to {BODY_BYTES_MAX} bytes."
                 );
                 self.report_field(TEMPLATES, &shown(text), message);
                 return None;
@@ -131,8 +141,10 @@ impl StepReader<'_, '_> {
         for (field, text) in mail {
             args.entry(field).or_insert(text);
         }
-        if self.checker.mails.used_bytes > MAX_TEXT {
-            let message = format!("The mails of all steps together have at most {MAX_TEXT} bytes.");
+        if self.checker.mails.used_bytes > USED_BYTES_MAX {
+            let message = format!(
+                "The mails of all steps together have at most {USED_BYTES_MAX} bytes of JSON."
+            );
             return self.refuse("args", &name, message);
         }
         Some(args)
@@ -142,17 +154,26 @@ impl StepReader<'_, '_> {
         self.checker.take_from_library(name);
         let mails = &mut self.checker.mails;
         let mail = mails.by_name.get(name)?;
-        let bytes = mail.values().filter_map(Value::as_str).map(str::len);
-        mails.used_bytes += bytes.sum::<usize>();
+        mails.used_bytes += json_bytes(mail);
         Some(mail.clone())
     }
 
     fn unknown_template(&self, name: &Value) -> FieldError {
         let name = shown(name);
         let names = self.checker.template_names();
-        let message = format!(
-            "Neither the agent nor its workspace has a template `{name}`. Write the mail under its name in `templates`, or store it with `holdpoint template put`."
-        );
+        let message = if self.checker.planner_steps > 0 {
+            format!(
+                "The agent has no template `{name}`. A plan uses only the `templates` of its agent."
+            )
+        } else if is_name(&name) {
+            format!(
+                "Neither the agent nor its workspace has a template `{name}`. Write the mail under its name in `templates`, or store it with `holdpoint template put`."
+            )
+        } else {
+            format!(
+                "The agent has no template `{name}`. Write the mail under its name in `templates`."
+            )
+        };
         FieldError {
             nearest: nearest(&name, names),
             ..diagnostic(&name, message)

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::executor::{LibraryEntryView, LibraryKind};
 use holdpoint_contracts::message::Actor;
+use holdpoint_contracts::size::json_bytes;
 use holdpoint_ids::Workspace;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -66,7 +67,7 @@ impl Library {
     pub fn bytes(&self) -> usize {
         let entries = self.templates.iter().chain(&self.calendars);
         entries
-            .map(|(name, entry)| name.len() + entry.value.to_string().len())
+            .map(|(name, entry)| name.len() + json_bytes(&entry.value))
             .sum()
     }
 }

@@ -67,7 +67,10 @@ impl Stored {
         let (workspace, name) = (acme(), books());
         let of = InWorkspace::new(&workspace, &name);
         match apply_agent(known, of, &text.to_string(), &lookup, now()) {
-            Ok(Outcome::Unchanged(_)) => Ok((known.cloned().ok_or(Refusal::TooManyTools)?, None)),
+            Ok(Outcome::Unchanged(_)) => {
+                let known = known.cloned();
+                Ok((known.ok_or(Refusal::AgentNotFound(name))?, None))
+            }
             Ok(Outcome::Decided(mut decided)) => {
                 let (Aggregate::Agent(agent), Some(Effect::AgentVersion { plan, .. })) =
                     (decided.state, decided.effects.pop())
@@ -141,7 +144,7 @@ fn an_agent_names_a_calendar_of_its_workspace() {
         panic!("unknown");
     };
     assert_eq!(errors[0].nearest, ["berlin"]);
-    // A calendar of ten days a year makes some waits too long.
+    // A calendar of one day a week makes some waits too long.
     stored
         .put(Calendar, "berlin", json!({ "days": ["mon"] }))
         .unwrap();
@@ -152,7 +155,7 @@ fn an_agent_names_a_calendar_of_its_workspace() {
 }
 
 #[test]
-fn an_entry_that_no_agent_could_use_is_refused() {
+fn an_invalid_entry_is_refused() {
     let mut stored = Stored::default();
     for (kind, name, value) in [
         (Template, "", hello("a")),
@@ -163,6 +166,10 @@ fn an_entry_that_no_agent_could_use_is_refused() {
         (Template, "a", json!(null)),
         (Template, "a", json!([1])),
         (Template, "a", json!({ "body": 1 })),
+        (Template, "a", hello(" ")),
+        (Template, "a", many_fields("body")),
+        (Calendar, "a", many_fields("days")),
+        (Calendar, "a", json!({ "days": vec!["mon"; 8] })),
         (Template, "a", json!({ "body": "a", "to": "b" })),
         (Template, "a", json!({ "body": "a", "subject": "b\nc" })),
         (Template, "a", hello(&"a".repeat(64 * 1024 + 1))),
@@ -199,6 +206,72 @@ fn a_library_is_bounded() {
     assert_eq!(full[17..], [const { Err(Refusal::LibraryTooLarge) }; 3]);
     // A smaller text still replaces a larger one.
     assert_eq!(stored.put(Template, "t0", hello("a")), Ok(true));
+}
+
+/// More unknown fields than errors are answered. The others are not looked at (A-C2).
+fn many_fields(first: &str) -> Value {
+    let fields = (0..50_000).map(|number| (format!("{first}{number}"), json!(1)));
+    Value::Object(fields.collect())
+}
+
+/// Fields that are null are absent.
+#[test]
+fn an_entry_with_null_is_the_same_without_it() {
+    let mut stored = Stored::default();
+    let with_null = json!({ "time_zone": "UTC", "days": null });
+    assert_eq!(stored.put(Calendar, "a", with_null), Ok(true));
+    assert_eq!(
+        stored.put(Calendar, "a", json!({ "time_zone": "UTC" })),
+        Ok(false)
+    );
+    let with_null = json!({ "body": "a", "subject": null });
+    assert_eq!(stored.put(Template, "a", with_null), Ok(true));
+    assert_eq!(stored.put(Template, "a", hello("a")), Ok(false));
+}
+
+/// The reply to an apply has the arguments of all steps, and must fit in one message.
+#[test]
+fn an_agent_with_a_mail_in_each_of_many_steps_is_refused() {
+    let mut stored = Stored::default();
+    stored
+        .put(Template, "Hello", hello(&"\u{1}".repeat(1_000)))
+        .unwrap();
+    let steps = vec![
+        json!({ "tool": "send_email", "args": { "to": "a@b.example", "template": "Hello" } });
+        100
+    ];
+    let Err(Refusal::InvalidAgent(errors)) =
+        stored.agent(None, &json!({ "agent": "books", "steps": steps }))
+    else {
+        panic!("too large");
+    };
+    assert!(
+        errors[0].message.contains("524288 bytes of JSON"),
+        "{errors:?}"
+    );
+}
+
+/// A planner keeps the calendar for the plans of its runs.
+#[test]
+fn an_agent_with_a_planner_names_a_calendar() {
+    let mut stored = Stored::default();
+    let of = |calendar: Value| {
+        json!({ "agent": "books", "instructions": "Win it back", "calendar": calendar,
+            "planner": { "tool": "plans.make", "tools": ["log"] } })
+    };
+    let Err(Refusal::InvalidAgent(errors)) = stored.agent(None, &of(json!("berlin"))) else {
+        panic!("unknown");
+    };
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    let berlin = json!({ "time_zone": "Europe/Berlin" });
+    stored.put(Calendar, "berlin", berlin.clone()).unwrap();
+    let (_, named) = stored.agent(None, &of(json!("berlin"))).unwrap();
+    let (agent, written) = stored.agent(None, &of(berlin)).unwrap();
+    assert_eq!(named, written);
+    let (null, _) = stored.agent(Some(&agent), &of(Value::Null)).unwrap();
+    let absent = json!({ "agent": "books", "instructions": "Win it back",
+        "planner": { "tool": "plans.make", "tools": ["log"] } });
+    assert_eq!(stored.agent(Some(&null), &absent), Ok((null, None)));
 }
 
 fn hello(text: &str) -> Value {

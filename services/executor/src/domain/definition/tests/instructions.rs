@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use crate::domain::definition::MAX_TEXT;
 use crate::domain::model::plan::{Action, Plan};
 
 const OUTREACH: &str = "agent: outreach
@@ -182,7 +181,7 @@ fn an_error_of_a_repeated_line_is_reported_once() {
     for (line, said) in [
         (
             "Send email \"Nope\" to contact every 1 day until contact replies, at most 50 times",
-            "This agent has no template `Nope`.",
+            "nor its workspace has a template `Nope`.",
         ),
         (
             "Call x with a $nope.b every 1 day until contact replies, at most 50 times",
@@ -341,7 +340,7 @@ fn a_template_is_put_into_the_mail() {
             "{}",
             "The name of a template has 1 to 100 characters.",
         ),
-        (&long, "{}", "is a text of at most 65536 bytes"),
+        (&long, "{}", "is a text of 1 to 65536 bytes"),
         ("[Hello]", "{}", "`templates` is an object"),
     ] {
         let errors = step(templates, args).unwrap_err();
@@ -354,14 +353,14 @@ fn a_template_is_put_into_the_mail() {
 #[test]
 fn the_mails_of_all_steps_have_a_bound() {
     let mail = "x".repeat(60_000);
-    let steps = "  Send email \"Long\" to contact\n".repeat(MAX_TEXT / 60_000 + 1);
+    let steps = "  Send email \"Long\" to contact\n".repeat(512 * 1024 / 60_000 + 1);
     let text = format!("agent: a\ntemplates: {{ Long: {mail} }}\ninstructions: |\n{steps}");
     let errors = Plan::compile(&text).unwrap_err();
     assert_eq!(errors.len(), 1, "{errors:?}");
     assert!(
         errors[0]
             .message
-            .contains("The mails of all steps together have at most 1048576 bytes."),
+            .contains("The mails of all steps together have at most 524288 bytes of JSON."),
         "{errors:?}"
     );
 }
