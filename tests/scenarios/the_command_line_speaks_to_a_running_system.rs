@@ -336,3 +336,77 @@ async fn unmatched_replies_are_listed_assigned_and_removed() {
     let listed = stdout_of(&holdpoint(&world, &list).await);
     assert_eq!(listed, "", "nothing is left");
 }
+
+/// Templates and calendars of a workspace are stored, shown and deleted.
+#[tokio::test]
+async fn templates_and_calendars_are_stored() {
+    let world = World::with_test_clock().await;
+    let say = async |args: &[&str]| stdout_of(&holdpoint(&world, args).await);
+    let file = world.up.data_dir().join("hello.txt");
+    std::fs::write(&file, "Good day, {{ contact.name }}.\n").unwrap();
+    let file = file.to_str().unwrap();
+    let put = ["template", "put", "Hello", file, "--subject", "A greeting"];
+    let stored = "Hello  stored; agents take it when they are applied again\n";
+    assert_eq!(say(&put).await, stored);
+    assert_eq!(say(&put).await, "Hello  unchanged\n");
+    let mail = "Subject: A greeting\n\nGood day, {{ contact.name }}.\n";
+    assert_eq!(
+        say(&["template", "show", "Hello"]).await.trim(),
+        mail.trim()
+    );
+    let days = ["--days", "mon,tue", "--holidays", "2026-12-25"];
+    say(&[&["calendar", "put", "berlin"][..], &days].concat()).await;
+    let shown = say(&["calendar", "show", "berlin", "--json"]).await;
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let berlin = json!({ "time_zone": "UTC", "days": ["mon", "tue"], "holidays": ["2026-12-25"] });
+    assert_eq!(shown["value"], berlin);
+    for (list, name) in [("template", "Hello"), ("calendar", "berlin")] {
+        let listed = say(&[list, "list"]).await;
+        assert!(
+            listed.contains(name) && listed.contains("owner"),
+            "{listed}"
+        );
+        assert_eq!(
+            say(&[list, "delete", name]).await,
+            format!("{name}  deleted\n")
+        );
+        let gone = holdpoint(&world, &[list, "show", name]).await;
+        assert_eq!(gone.status.code(), Some(3), "{gone:?}");
+    }
+    let twice = ["template", "put", "Hello", "-", "--html", "-"];
+    let refused = holdpoint(&world, &twice).await;
+    assert!(
+        stderr_of(&refused).contains("standard input"),
+        "{refused:?}"
+    );
+}
+
+/// A second `user add` changes only what it gives.
+#[tokio::test]
+async fn a_user_keeps_what_is_not_given() {
+    let world = World::with_test_clock().await;
+    let say = async |args: &[&str]| stdout_of(&holdpoint(&world, args).await);
+    let add = [
+        "user",
+        "add",
+        "nina",
+        "--role",
+        "member",
+        "--email",
+        "nina@x.example",
+    ];
+    assert_eq!(
+        say(&add).await,
+        "@user.nina  member  nina@x.example  added\n"
+    );
+    let roles = ["user", "add", "nina", "--role", "viewer"];
+    assert_eq!(
+        say(&roles).await,
+        "@user.nina  viewer  nina@x.example  changed\n"
+    );
+    let email = ["user", "add", "nina", "--email", ""];
+    assert_eq!(
+        say(&email).await,
+        "@user.nina  viewer  no email address  changed\n"
+    );
+}
