@@ -96,3 +96,39 @@ async fn business_days_skip_the_weekend() {
     world.advance("3 days").await;
     assert_eq!(world.run(&run).await["status"], "completed");
 }
+
+/// Words 1: a line repeats its step until the contact replies, also over a kill. After the last time no pause follows.
+#[tokio::test]
+async fn a_repeated_mail_ends_with_the_reply() {
+    let mut world = World::with_test_clock().await;
+    let text = "agent: patient\ninstructions: |\n  \
+        Send email to contact with subject \"Hello\" and body \"Hi\" every 2 days until contact replies, at most 4 times\n  \
+        Log \"Done.\"\n";
+    let (status, applied) = world.up.post_yaml("/agents", text).await.unwrap();
+    assert_eq!(status, 201, "{applied}");
+    let mut runs = Vec::new();
+    for name in ["ann", "bob"] {
+        let contact = json!({ "id": name, "email": format!("{name}@x.example") });
+        runs.push(
+            world
+                .start_run("patient", json!({ "contact": contact }))
+                .await,
+        );
+    }
+    world.advance("3 days").await;
+    world.up.kill9().await.unwrap();
+    world.up.restart().await.unwrap();
+    let replied = json!({ "replied": true });
+    let (status, _) = world.up.patch("/contacts/bob", &replied).await.unwrap();
+    assert_eq!(status, 200);
+    world.settle().await;
+    assert_eq!(world.run(&runs[1]).await["status"], "completed");
+    // A reply that is withdrawn does not begin again.
+    let withdrawn = json!({ "replied": false });
+    let (status, _) = world.up.patch("/contacts/bob", &withdrawn).await.unwrap();
+    assert_eq!(status, 200);
+    world.advance("3 days").await;
+    assert_eq!(world.mails_to("ann@x.example").await, ["Hello"; 4]);
+    assert_eq!(world.mails_to("bob@x.example").await, ["Hello"; 2]);
+    assert_eq!(world.run(&runs[0]).await["status"], "completed");
+}
