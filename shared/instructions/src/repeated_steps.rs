@@ -91,7 +91,12 @@ impl RepeatedLine {
     pub(crate) fn make_steps(&self) -> Vec<ReadStep> {
         let times = self.repetition.times;
         let mut steps = Vec::with_capacity(self.steps_count());
-        steps.push((self.draft.clone().into_fields(), None));
+        let mut first = self.draft.clone();
+        // A contact who has replied before gets nothing. The own result exists only after the first time.
+        if !self.reads_own_result {
+            first.when = Some(Condition::Not(Box::new(self.repetition.end.clone())).to_cel());
+        }
+        steps.push((first.into_fields(), None));
         let mut guards = String::new();
         for number in 2..=times {
             let not_ended = self.not_ended_after(number - 1);

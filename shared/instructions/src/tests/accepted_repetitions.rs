@@ -21,12 +21,9 @@ fn assert_steps(expected: &[Value], lines: &[&str]) {
     assert_eq!(steps(&words.join("\n")), expected, "{words:#?}");
 }
 
-fn mail(when: Option<&str>) -> Value {
+fn mail(when: &str) -> Value {
     let args = json!({ "to": "{{ contact.email }}", "template": "Follow-up" });
-    match when {
-        Some(when) => json!({ "when": when, "tool": "send_email", "args": args }),
-        None => json!({ "tool": "send_email", "args": args }),
-    }
+    json!({ "when": when, "tool": "send_email", "args": args })
 }
 
 fn reply(when: &str) -> Value {
@@ -41,11 +38,11 @@ fn a_mail_is_repeated_until_the_contact_replies() {
     let after_two = format!("$step-02 == null && $step-04 == null && {NO_REPLY}");
     assert_steps(
         &[
-            mail(None),
+            mail(NO_REPLY),
             reply(NO_REPLY),
-            mail(Some(&after_one)),
+            mail(&after_one),
             reply(&after_one),
-            mail(Some(&after_two)),
+            mail(&after_two),
         ],
         &[
             "Send email \"Follow-up\" to contact every 2 days until contact replies, at most 3 times",
@@ -82,7 +79,7 @@ fn a_call_is_repeated_until_the_contact_changes() {
     let after_two = format!("$step-04 != null && {NOT_WON}");
     assert_steps(
         &[
-            json!({ "tool": "crm.check" }),
+            call(NOT_WON),
             pause(NOT_WON),
             call(&after_one),
             pause(&after_one),

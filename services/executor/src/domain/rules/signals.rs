@@ -155,9 +155,17 @@ fn complete_with_signal(
     data: Value,
     waited_ms: u64,
 ) {
-    let message = match name {
-        REPLY_SIGNAL => "The contact has replied.".to_owned(),
-        _ => format!("The signal {name} arrived."),
+    let is_reply = name == REPLY_SIGNAL;
+    let message = if is_reply {
+        "The contact has replied.".to_owned()
+    } else {
+        format!("The signal {name} arrived.")
+    };
+    // A wait without a reply has the result null, so a reply never has it.
+    let data = if is_reply && data.is_null() {
+        json!({})
+    } else {
+        data
     };
     let response = success(message.clone(), data.clone(), waited_ms);
     let phase = StepPhase::Completed { at: transition.now };

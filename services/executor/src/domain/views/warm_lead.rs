@@ -33,9 +33,14 @@ pub fn is_warm_lead(
     })
 }
 
+/// How instructions write that the contact has not replied, or not in a certain way.
+const NOT_REPLIED: &str = "!(has(contact.replied)";
+
 /// A condition that held because of a reply.
 fn has_replied(step: &StepSummary) -> bool {
-    let held = step.condition.get("outcome") == Some(&Value::Bool(true));
+    let text = step.condition.get("expression").and_then(Value::as_str);
+    let is_negated = text.is_some_and(|text| text.contains(NOT_REPLIED));
+    let held = !is_negated && step.condition.get("outcome") == Some(&Value::Bool(true));
     let values = step.condition.get("values");
     let replied = values.and_then(|values| values.get("contact.replied"));
     held && replied == Some(&Value::Bool(true))

@@ -1,5 +1,7 @@
 //! Warns of unknown users and empty roles in a plan, and of results that may be missing.
 
+use std::cell::LazyCell;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdpoint_contracts::hold::OnTimeout;
@@ -86,9 +88,12 @@ impl ExecutorQueries {
 pub(super) fn skipped_references(plan: &Plan) -> Vec<FieldError> {
     let mut warnings = Vec::new();
     for (step, used) in plan.steps.iter().zip(plan.unguarded_results()) {
+        let text = LazyCell::new(|| serde_json::to_string(step).unwrap_or_default());
         for source in used.into_iter().filter_map(|index| plan.steps.get(index)) {
             let is_same = step.when.is_some() && step.when == source.when;
-            if may_be_skipped(source) && !is_same {
+            // As in the last result of a line that repeats its step.
+            let is_tested = || text.contains(&format!("${} != null", source.id));
+            if may_be_skipped(source) && !is_same && !is_tested() {
                 let name = &source.id;
                 let message = format!("`{name}` may be skipped. Its result is then `null` here.");
                 let text = format!("${name}");
@@ -167,6 +172,9 @@ mod tests {
         ] {
             assert_eq!(skipped_references(&plan(guard)), []);
         }
+        // The last result of a repeated line tests each time but the first.
+        let text = "agent: a\ninstructions: |\n  Call find as find every 1 hour until $find.ok is true, at most 4 times\n  Log \"{{ $find.n }}\"\n";
+        assert_eq!(skipped_references(&Plan::compile(text).unwrap()), []);
         // It names another field `find`.
         let other = plan("    when: contact.find == true\n");
         assert_eq!(skipped_references(&other).len(), 1);

@@ -157,7 +157,7 @@ instructions: |
     let written = "agent: a
 steps:
   - wait: 1 day
-  - { tool: log, args: { message: x } }
+  - { tool: log, args: { message: x }, when: \"!(has(contact.replied) && contact.replied == true)\" }
   - wait_for: { signal: contact.reply, timeout: 2 days, on_timeout: skip }
     when: \"!(has(contact.replied) && contact.replied == true)\"
   - { tool: log, args: { message: x }, when: \"$step-03 == null && !(has(contact.replied) && contact.replied == true)\" }

@@ -44,9 +44,15 @@ fn a_reply_ends_the_mails_at_once() {
 }
 
 #[test]
+fn a_reply_before_the_line_sends_nothing() {
+    let later = MAILS.replace("  Email", "  Wait 1 day\n  Email");
+    let early = "contacts: [{ after: 1h, set: { replied: true } }]";
+    assert_eq!(hours(&run(&later, early), "send_email"), [0i64; 0]);
+    assert_eq!(hours(&run(&later, early), "log"), [24]);
+}
+
+#[test]
 fn a_reply_before_the_first_pause_ends_the_mails() {
-    let early = "contacts: [{ after: 0s, set: { replied: true } }]";
-    assert_eq!(hours(&run(MAILS, early), "send_email"), [0]);
     let at_the_end = "contacts: [{ after: 4d, set: { replied: true } }]";
     assert_eq!(hours(&run(MAILS, at_the_end), "send_email"), [0, 48]);
 }
@@ -54,10 +60,12 @@ fn a_reply_before_the_first_pause_ends_the_mails() {
 /// The contact does not read as replied after these, and no further mail goes out.
 #[test]
 fn a_reply_counts_also_if_the_contact_changes_again() {
-    let by_operator = "signals: [{ signal: contact.reply, after: 50h, data: { by: phone } }]";
-    let run_by_operator = run(MAILS, by_operator);
-    assert_eq!(hours(&run_by_operator, "send_email"), [0, 48]);
-    assert_eq!(hours(&run_by_operator, "log"), [50]);
+    for data in ["", ", data: { by: phone }", ", data: null"] {
+        let by_operator = format!("signals: [{{ signal: contact.reply, after: 50h{data} }}]");
+        let run_by_operator = run(MAILS, &by_operator);
+        assert_eq!(hours(&run_by_operator, "send_email"), [0, 48], "{data}");
+        assert_eq!(hours(&run_by_operator, "log"), [50], "{data}");
+    }
     let back = "contacts: [{ after: 50h, set: { replied: true } }, { after: 51h, set: { replied: false } }]";
     assert_eq!(hours(&run(MAILS, back), "send_email"), [0, 48]);
 }
@@ -142,4 +150,18 @@ fn later_lines_read_the_last_result() {
         let never = "tools: [{ tool: x, result: { n: 1 } }]";
         assert_eq!(said(never), ("not 1".into(), times));
     }
+}
+
+/// A reply that is not positive is no reason to say that the contact is interested.
+#[test]
+fn a_negated_condition_makes_no_warm_lead() {
+    let text = "agent: a\ninstructions: |\n  Log \"f\" every 2 days until contact replies positively, at most 3 times\n  Hand off to @user.nina\n";
+    let script =
+        "contacts: [{ after: 1h, set: { replied: true } }]\npeople: [{ step: step-06, after: 1h }]";
+    let handed = run(text, script);
+    let is_warm = |event: &holdpoint_contracts::rehearsal::RehearsedEvent| {
+        format!("{event:?}").contains("Warm lead")
+    };
+    assert!(handed.timeline.len() > 3, "{handed:?}");
+    assert!(!handed.timeline.iter().any(is_warm), "{handed:?}");
 }
