@@ -11,15 +11,17 @@ use crate::line_parser::{
 use crate::values::{name, object, optional_colon, placeholder, value};
 
 /// Words that are not the name of a tool, although they have its form.
-const OTHER_WORDS: [&str; 20] = [
+const OTHER_WORDS: [&str; 27] = [
     "a", "an", "the", "me", "him", "her", "it", "us", "them", "back", "my", "our", "contact",
-    "customer", "this", "that", "tool", "agent", "with", "as",
+    "customer", "this", "that", "tool", "agent", "with", "as", "his", "your", "their", "everyone",
+    "no", "not", "again",
 ];
 
 /// Words that begin what follows the arguments, and are not the name of an argument.
 const WORDS_AFTER: &[&str] = &[
     "timeout", "after", "at", "as", "named", "if", "unless", "when", "then", "on", "within",
-    "retry", "priority", "no", "without", "with", "every", "until", "till", "up to",
+    "retry", "priority", "no", "without", "with", "every", "until", "till", "up to", "not", "or",
+    "nor", "but",
 ];
 
 /// Words that begin another step. As an argument they need a colon, so that no second step becomes an argument.

@@ -38,11 +38,23 @@ pub(crate) fn create_task(input: &mut Input<'_>) -> Parsed<Action> {
     ])(input)?;
     let _colon = opt(mark(":")).parse_next(input)?;
     let mut args = Map::from_iter([text_field("title", text_value(input)?)]);
+    loop {
+        let start = tokens_left(input);
+        let Some((name, value)) = opt(preceded(opt(comma), task_field)).parse_next(input)? else {
+            break;
+        };
+        if args.contains_key(name) {
+            let message = "A task has at most one assignee, one due date and one priority";
+            return refuse_at(input, start, message);
+        }
+        args.extend([text_field(name, value)]);
+    }
+    Ok(tool("create_task", args))
+}
+
+/// The assignee, the due date or the priority of a task, with the name of its argument.
+fn task_field(input: &mut Input<'_>) -> Parsed<(&'static str, String)> {
     let assignee = preceded(phrase(&["for", "assigned to"]), recipient);
-    let assignee = opt(preceded(opt(comma), assignee)).parse_next(input)?;
-    args.extend(assignee.map(|to| text_field("assignee", to)));
-    let due = opt(preceded(opt(comma), due)).parse_next(input)?;
-    args.extend(due.map(|due| text_field("due", due)));
     let priorities = choice(&[
         ("low", "low"),
         ("normal", "normal"),
@@ -50,9 +62,12 @@ pub(crate) fn create_task(input: &mut Input<'_>) -> Parsed<Action> {
         ("urgent", "urgent"),
     ]);
     let priority = preceded(phrase(&["priority", "with priority"]), priorities);
-    let priority = opt(preceded(opt(comma), priority)).parse_next(input)?;
-    args.extend(priority.map(|word| text_field("priority", word.to_owned())));
-    Ok(tool("create_task", args))
+    alt((
+        assignee.map(|to| ("assignee", to)),
+        due.map(|due| ("due", due)),
+        priority.map(|word| ("priority", word.to_owned())),
+    ))
+    .parse_next(input)
 }
 
 /// Reads `log "…"`.

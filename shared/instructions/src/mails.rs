@@ -25,6 +25,7 @@ pub(crate) fn mail(input: &mut Input<'_>) -> Parsed<Action> {
     alt((
         send_template_to,
         send_to_with,
+        send_written_to,
         send_quoted_mail,
         send_recipient_mail,
         mail_recipient,
@@ -49,6 +50,16 @@ fn send_to_with(input: &mut Input<'_>) -> Parsed<Action> {
     mail_noun(input)?;
     let to = preceded(phrase(&["to"]), mail_recipient_name).parse_next(input)?;
     content(input).map(|mail| send(to, mail))
+}
+
+/// `send email with subject "Hi" and body "…" to contact`.
+fn send_written_to(input: &mut Input<'_>) -> Parsed<Action> {
+    phrase(&["send"])(input)?;
+    article(input)?;
+    mail_noun(input)?;
+    let mail = written(input)?;
+    let to = preceded(phrase(&["to"]), mail_recipient_name).parse_next(input)?;
+    Ok(send(to, mail))
 }
 
 /// `send the "Introduction" email to contact`.

@@ -5,6 +5,7 @@ mod accepted_repetitions;
 mod accepted_waits;
 mod ambiguous_lines;
 mod errors;
+mod forms;
 mod hostile;
 mod properties;
 mod refused;
