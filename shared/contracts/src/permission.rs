@@ -238,7 +238,8 @@ fn of_program(workspace: &Workspace) -> Vec<String> {
 /// among them.
 fn of_gateway() -> Vec<String> {
     asked! {
-        ApplyAgent, DeleteAgent, PutTool, DeleteTool, PutLibraryEntry, DeleteLibraryEntry, PutContact, PatchContact, AddActivity,
+        ApplyAgent, DeleteAgent, PutTool, DeleteTool, PutLibraryEntry, DeleteLibraryEntry,
+        PutContact, PatchContact, AddActivity,
         DeleteContact, EraseContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, MigrateRun, SignalRun, SuspendRun,
         TakeOverRun, PauseScope, ResumeScope, StartOperation, CancelOperation, RequestInput, OpenHold, AskAgain, WithdrawHold, DecideRequest, DecideRequests,
         ActOnRequest, PutUser, DisableUser, PutPolicy, DeletePolicy,

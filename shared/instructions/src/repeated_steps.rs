@@ -30,19 +30,11 @@ impl RepeatedLine {
         repetition: Repetition,
         position: usize,
     ) -> Result<Self, String> {
-        let name = draft.modifiers.iter().find_map(|modifier| match modifier {
-            Modifier::Id(id) => Some(id.clone()),
-            Modifier::Timeout(_)
-            | Modifier::Then(_)
-            | Modifier::Priority(_)
-            | Modifier::WarmLead
-            | Modifier::Message(_)
-            | Modifier::Options(_)
-            | Modifier::Default(_)
-            | Modifier::Attempts(_)
-            | Modifier::OnError(_)
-            | Modifier::Approval(_)
-            | Modifier::Parallel(_) => None,
+        let name = draft.modifiers.iter().find_map(|modifier| {
+            let Modifier::Id(id) = modifier else {
+                return None;
+            };
+            Some(id.clone())
         });
         let own = name.clone().unwrap_or_else(|| default_id(position));
         let Some(reads_own_result) = repetition.end.reads_step(&own) else {

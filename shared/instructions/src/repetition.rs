@@ -7,23 +7,24 @@ use winnow::Parser as _;
 use winnow::combinator::{alt, opt, peek, preceded};
 
 use crate::conditions::{Condition, end_condition};
-use crate::draft::{Action, Draft, Modifier};
+use crate::draft::{Action, Draft};
 use crate::durations::{count, period};
 use crate::line_parser::{
     Input, Parsed, comma, mark, phrase, refuse_at, refused_phrase, tokens_left, with_need,
 };
+use crate::waits::BUSINESS_DAYS;
 
 /// Most times that a line does its step.
 pub(crate) const REPETITIONS_MAX: usize = 50;
 
-/// Words with which a part begins.
-const OPENINGS: &[&str] = &[
-    "every",
-    "once every",
-    "with a pause of",
-    "with pauses of",
-    "until",
-    "till",
+/// Words before the period.
+const EVERY: &[&str] = &["every", "once every", "with a pause of", "with pauses of"];
+
+/// Words before the end.
+const UNTIL: &[&str] = &["until", "till"];
+
+/// Words before the limit.
+const AT_MOST: &[&str] = &[
     "at most",
     "for at most",
     "but at most",
@@ -97,7 +98,8 @@ impl RepetitionParts {
     pub(crate) fn read_part(&mut self, input: &mut Input<'_>) -> Parsed<bool> {
         let start = tokens_left(input);
         let furthest = input.state.furthest.clone();
-        let opening = preceded(opt(comma), phrase(OPENINGS));
+        let opening = alt((phrase(EVERY), phrase(UNTIL), phrase(AT_MOST)));
+        let opening = preceded(opt(comma), opening);
         let is_opened = opt(peek(opening)).parse_next(input)?.is_some();
         if is_opened {
             input.state.furthest.clone_from(&furthest);
@@ -166,9 +168,8 @@ impl RepetitionParts {
 }
 
 fn part(input: &mut Input<'_>) -> Parsed<Part> {
-    let every = phrase(&["every", "once every", "with a pause of", "with pauses of"]);
-    let every = preceded(every, refuse_other_period_or(period));
-    let until = preceded(phrase(&["until", "till"]), end);
+    let every = preceded(phrase(EVERY), refuse_other_period_or(period));
+    let until = preceded(phrase(UNTIL), end);
     alt((
         every.map(Part::Period),
         until.map(Part::End),
@@ -184,19 +185,11 @@ fn refuse_other_period_or<'t>(
     move |input| {
         let start = tokens_left(input);
         let furthest = input.state.furthest.clone();
-        let days = (
-            opt(count),
-            refused_phrase(&[
-                "business day",
-                "business days",
-                "working day",
-                "working days",
-                "workday",
-                "workdays",
-                "weekday",
-                "other day",
-            ]),
-        );
+        let words = alt((
+            refused_phrase(BUSINESS_DAYS),
+            refused_phrase(&["weekday", "other day"]),
+        ));
+        let days = (opt(count), words);
         if opt(days).parse_next(input)?.is_some() {
             let message = "The period of a repetition is a duration, such as `every 2 days`";
             return refuse_at(input, start, message);
@@ -218,17 +211,7 @@ fn end(input: &mut Input<'_>) -> Parsed<Condition> {
 
 fn times(input: &mut Input<'_>) -> Parsed<usize> {
     let start = tokens_left(input);
-    let bound = phrase(&[
-        "at most",
-        "for at most",
-        "but at most",
-        "up to",
-        "for up to",
-        "no more than",
-        "not more than",
-        "a maximum of",
-    ]);
-    let bound = opt(bound).parse_next(input)?;
+    let bound = opt(phrase(AT_MOST)).parse_next(input)?;
     let first = tokens_left(input);
     let mut words = alt((
         phrase(&["once"]).value(1),
@@ -266,10 +249,5 @@ fn refusal_of_step(draft: &Draft) -> Option<String> {
         let message = "It is not clear whether a further condition counts once or each time; a line that repeats its step has only `until …`";
         return Some(message.to_owned());
     }
-    let is_parallel = |modifier: &Modifier| matches!(modifier, Modifier::Parallel(_));
-    draft
-        .modifiers
-        .iter()
-        .any(is_parallel)
-        .then(|| "A repetition has no items at a time".to_owned())
+    None
 }

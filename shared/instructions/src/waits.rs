@@ -13,6 +13,16 @@ use crate::line_parser::{
 };
 use crate::values::{is_name, name, placeholder};
 
+/// Words for the working days of a calendar.
+pub(crate) const BUSINESS_DAYS: &[&str] = &[
+    "business day",
+    "business days",
+    "working day",
+    "working days",
+    "workday",
+    "workdays",
+];
+
 /// Reads a line that begins with `wait`, `pause` or `sleep`.
 pub(crate) fn wait(input: &mut Input<'_>) -> Parsed<Action> {
     alt((wait_for_reply, wait_for_signal, wait_until, wait_for_time)).parse_next(input)
@@ -134,14 +144,7 @@ fn business_days(input: &mut Input<'_>) -> Parsed<Value> {
             "A wait has no business hours; write `Wait 2 business days` or `Wait 5 hours`";
         return refuse_at(input, start, message);
     }
-    phrase(&[
-        "business day",
-        "business days",
-        "working day",
-        "working days",
-        "workday",
-        "workdays",
-    ])(input)?;
+    phrase(BUSINESS_DAYS)(input)?;
     if !(1..=u64::from(BUSINESS_DAYS_MAX)).contains(&days) {
         let message = format!("A wait has from 1 to {BUSINESS_DAYS_MAX} business days");
         return refuse_at(input, start, message);

@@ -48,7 +48,7 @@ use crate::domain::decision::{
     Decision, ExecutorDomain, InWorkspace, Lookup, LookupFn, Outcome, Undecided, decided,
 };
 use crate::domain::effect::{Effect, Reply};
-use crate::domain::input::{Input, LibraryInput, OperationItem, RunInput, ToolInput};
+use crate::domain::input::{Input, OperationItem, RunInput, ToolInput};
 use crate::domain::model::run::Run;
 use crate::domain::need::{Aggregate, Fact, Key, Need, RunFact};
 use crate::domain::refusal::Refusal;
@@ -231,7 +231,7 @@ pub fn decide(
             let of = InWorkspace::new(workspace, name);
             decide_tool(state, of, input, lookup, now)
         }
-        Input::Library { workspace, input } => decide_library(state, workspace, input, now),
+        Input::Library { workspace, input } => change_library(state, workspace, input, now),
         Input::Operation {
             workspace,
             id,
@@ -356,16 +356,6 @@ fn decide_tool(
         ToolInput::Put(put) => put_tool(known, workspace, put, lookup, now),
         ToolInput::Delete { by } => delete_tool(known, name, by, now),
     }
-}
-
-fn decide_library(
-    state: Option<&Aggregate>,
-    workspace: &Workspace,
-    input: &LibraryInput,
-    now: DateTime<Utc>,
-) -> Decision {
-    let known = state.and_then(Aggregate::try_as_library_ref);
-    change_library(known, workspace, input, now)
 }
 
 fn start_fresh_run(

@@ -17,10 +17,8 @@ impl ExecutorQueries {
     ) -> Result<Page<LibraryEntryView>, QueryError> {
         let library = store::library(&self.db, workspace).await?;
         let entries = library.iter().flat_map(|it| it.entries(query.kind));
-        Ok(Page {
-            items: entries.map(|(name, entry)| entry.list_view(name)).collect(),
-            next_cursor: None,
-        })
+        let views = entries.map(|(name, entry)| entry.list_view(name));
+        Ok(Page::from(views.collect::<Vec<_>>()))
     }
 
     pub(super) async fn library_entry(

@@ -24,11 +24,13 @@ impl ClientCommand for UserCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
         match self {
             Self::Add { name, email, roles } => {
-                let known = find(session, &name).await?;
-                let (email, roles) = match &known {
-                    Some(known) => merged(known, email, roles),
-                    None => (email, roles),
-                };
+                let known = find_user(session, &name).await?;
+                // What is not given stays as it is.
+                let email = email.or_else(|| known.as_ref()?.email.clone());
+                let email = email.filter(|email| !email.is_empty());
+                let kept = known.iter().flat_map(|user| &user.roles);
+                let kept: Vec<_> = kept.map(ToString::to_string).collect();
+                let roles = if roles.is_empty() { kept } else { roles };
                 let body = json!({ "name": name, "email": email, "roles": roles });
                 let done = if known.is_some() { "changed" } else { "added" };
                 let text = |it: &UserView| {
@@ -55,27 +57,12 @@ impl ClientCommand for UserCommand {
     }
 }
 
-async fn find(session: &Session, name: &str) -> anyhow::Result<Option<UserView>> {
+async fn find_user(session: &Session, name: &str) -> anyhow::Result<Option<UserView>> {
     match session.client.get(&item_path("users", name)?, &[]).await {
         Ok(found) => Ok(Some(found.value)),
         Err(error) if error.problem().status == 404 => Ok(None),
         Err(error) => Err(error.into()),
     }
-}
-
-/// What is not given stays as it is. An empty email address removes it.
-fn merged(
-    known: &UserView,
-    email: Option<String>,
-    roles: Vec<String>,
-) -> (Option<String>, Vec<String>) {
-    let email = email.or_else(|| known.email.clone());
-    let roles = if roles.is_empty() {
-        known.roles.iter().map(ToString::to_string).collect()
-    } else {
-        roles
-    };
-    (email.filter(|email| !email.is_empty()), roles)
 }
 
 impl ClientCommand for TokenCommand {

@@ -61,7 +61,7 @@ pub(crate) enum Comparison {
 }
 
 impl Condition {
-    /// Whether the condition is only that the contact replied, in whatever tone.
+    /// Whether the condition is only that the contact replied, in any tone.
     pub(crate) fn is_reply(&self) -> bool {
         let reply = [Test::Reply {
             tone: None,

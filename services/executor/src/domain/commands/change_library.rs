@@ -16,11 +16,12 @@ use crate::domain::need::Aggregate;
 use crate::domain::refusal::Refusal;
 
 pub(crate) fn change_library(
-    known: Option<&Library>,
+    state: Option<&Aggregate>,
     workspace: &Workspace,
     input: &LibraryInput,
     now: DateTime<Utc>,
 ) -> Decision {
+    let known = state.and_then(Aggregate::try_as_library_ref);
     let LibraryInput { kind, name, by, .. } = input;
     match &input.change {
         LibraryChange::Put(value) => {

@@ -16,7 +16,7 @@ use crate::domain::expression::diagnostic;
 use crate::domain::model::plan::wait_until::{DAYS, Until};
 use crate::domain::model::plan::{Action, PlannedStep};
 
-const CALENDAR: &str = "calendar";
+pub(super) const CALENDAR: &str = "calendar";
 
 impl AgentChecker<'_> {
     /// Reads the calendar, and keeps its time zone for the waits.

@@ -4,11 +4,10 @@ use holdpoint_contracts::executor::LibraryKind;
 use holdpoint_contracts::problem::FieldError;
 use serde_json::Value;
 
+use super::calendar::CALENDAR;
 use super::diagnostics::{AgentChecker, MAX_NAME, Place, is_name, shown};
 use crate::domain::expression::diagnostic;
 use crate::domain::nearest_names::nearest;
-
-const CALENDAR: &str = "calendar";
 
 /// Everything that is wrong with a template or a calendar of a workspace.
 pub(crate) fn library_entry_errors(

@@ -213,7 +213,7 @@ impl Program {
             |name: &str| key.is_some_and(|key| key == syntax::identifier(name) || key == name);
         let by_key = missing.iter().find(|(path, miss)| match miss {
             // A run without a contact misses the first field.
-            PathError::Absent(name) if name == CONTACT => path
+            PathError::Absent(_) if path.root == CONTACT && scope.contact.is_none() => path
                 .segments
                 .first()
                 .is_some_and(|segment| is_key(&segment.name())),

@@ -33,17 +33,43 @@ pub fn is_warm_lead(
     })
 }
 
-/// How instructions write that the contact has not replied, or not in a certain way.
-const NOT_REPLIED: &str = "!(has(contact.replied)";
+const REPLIED: &str = "contact.replied";
 
 /// A condition that held because of a reply.
 fn has_replied(step: &StepSummary) -> bool {
     let text = step.condition.get("expression").and_then(Value::as_str);
-    let is_negated = text.is_some_and(|text| text.contains(NOT_REPLIED));
-    let held = !is_negated && step.condition.get("outcome") == Some(&Value::Bool(true));
+    let is_positive = text.is_some_and(|text| without_negations(text).contains(REPLIED));
+    let held = step.condition.get("outcome") == Some(&Value::Bool(true));
     let values = step.condition.get("values");
-    let replied = values.and_then(|values| values.get("contact.replied"));
-    held && replied == Some(&Value::Bool(true))
+    let replied = values.and_then(|values| values.get(REPLIED));
+    is_positive && held && replied == Some(&Value::Bool(true))
+}
+
+/// A condition without its parts `!(…)`. They hold because something is not so.
+fn without_negations(condition: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = condition;
+    while let Some((before, negated)) = rest.split_once("!(") {
+        kept.push_str(before);
+        rest = after_bracket(negated);
+    }
+    kept + rest
+}
+
+/// What follows the bracket that closes an open one.
+fn after_bracket(text: &str) -> &str {
+    let mut open = 1_usize;
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => open += 1,
+            ')' => open -= 1,
+            _ => {}
+        }
+        if open == 0 {
+            return text.get(at + 1..).unwrap_or_default();
+        }
+    }
+    ""
 }
 
 fn says_warm(message: &str) -> bool {
@@ -63,4 +89,37 @@ fn part_says_warm(part: &str) -> bool {
         let before = words.get(at.saturating_sub(REACH)..at).unwrap_or_default();
         WARM.contains(word) && !before.iter().any(|word| NEGATIONS.contains(word))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// S0-T2: a true condition on `replied`. One that holds without a reply does not count.
+    #[test]
+    fn a_negated_part_of_a_condition_makes_no_warm_lead() {
+        let replied = "has(contact.replied) && contact.replied == true";
+        let negative = "(has(contact.sentiment) && contact.sentiment == \"negative\")";
+        for (expression, is_warm) in [
+            (replied.to_owned(), true),
+            (format!("{replied} && !{negative}"), true),
+            (format!("!({replied} && {negative})"), false),
+            (format!("$step-02 == null && !({replied})"), false),
+            (format!("!({replied} && {negative}) || {replied}"), true),
+            ("!(contact.replied".to_owned(), false),
+        ] {
+            let values = json!({ "contact.replied": true });
+            let condition = json!({ "expression": expression, "values": values, "outcome": true });
+            let step = StepSummary {
+                condition: Arc::new(condition),
+                ..StepSummary::default()
+            };
+            let found = is_warm_lead(None, "", &json!({}), &[step]);
+            assert_eq!(found, is_warm, "{expression}");
+        }
+    }
 }

@@ -1,7 +1,6 @@
 //! Warns of unknown users and empty roles in a plan, and of results that may be missing.
 
 use std::cell::LazyCell;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdpoint_contracts::hold::OnTimeout;
@@ -88,11 +87,11 @@ impl ExecutorQueries {
 pub(super) fn skipped_references(plan: &Plan) -> Vec<FieldError> {
     let mut warnings = Vec::new();
     for (step, used) in plan.steps.iter().zip(plan.unguarded_results()) {
-        let text = LazyCell::new(|| serde_json::to_string(step).unwrap_or_default());
+        let written = LazyCell::new(|| serde_json::to_string(step).unwrap_or_default());
         for source in used.into_iter().filter_map(|index| plan.steps.get(index)) {
             let is_same = step.when.is_some() && step.when == source.when;
             // As in the last result of a line that repeats its step.
-            let is_tested = || text.contains(&format!("${} != null", source.id));
+            let is_tested = || written.contains(&format!("${} != null", source.id));
             if may_be_skipped(source) && !is_same && !is_tested() {
                 let name = &source.id;
                 let message = format!("`{name}` may be skipped. Its result is then `null` here.");

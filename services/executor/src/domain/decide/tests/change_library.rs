@@ -38,7 +38,8 @@ struct Stored(Option<Library>);
 impl Stored {
     /// Whether it changed.
     fn apply(&mut self, input: &LibraryInput) -> Result<bool, Refusal> {
-        match change_library(self.0.as_ref(), &acme(), input, now()) {
+        let state = self.0.clone().map(Aggregate::Library);
+        match change_library(state.as_ref(), &acme(), input, now()) {
             Ok(Outcome::Unchanged(_)) => Ok(false),
             Ok(Outcome::Decided(decided)) => {
                 self.0 = decided.state.try_as_library();
@@ -184,7 +185,8 @@ fn an_invalid_entry_is_refused() {
         let Err(Refusal::InvalidLibraryEntry(_, errors)) = &refused else {
             panic!("{kind} {name} {value}: {refused:?}");
         };
-        assert!(!errors.is_empty());
+        // A hundred, and one that says that there are more.
+        assert!((1..=101).contains(&errors.len()), "{}", errors.len());
     }
     assert_eq!(stored.0, None);
 }
@@ -208,7 +210,7 @@ fn a_library_is_bounded() {
     assert_eq!(stored.put(Template, "t0", hello("a")), Ok(true));
 }
 
-/// More unknown fields than errors are answered. The others are not looked at (A-C2).
+/// More unknown fields than errors are answered (A-C2).
 fn many_fields(first: &str) -> Value {
     let fields = (0..50_000).map(|number| (format!("{first}{number}"), json!(1)));
     Value::Object(fields.collect())

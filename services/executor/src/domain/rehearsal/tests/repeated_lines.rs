@@ -152,7 +152,7 @@ fn later_lines_read_the_last_result() {
     }
 }
 
-/// A reply that is not positive is no reason to say that the contact is interested.
+/// A reply without a positive tone is not an interested contact.
 #[test]
 fn a_negated_condition_makes_no_warm_lead() {
     let text = "agent: a\ninstructions: |\n  Log \"f\" every 2 days until contact replies positively, at most 3 times\n  Hand off to @user.nina\n";
