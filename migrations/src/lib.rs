@@ -126,6 +126,7 @@ service!(executor:
 service!(gateway:
     "0001_initial" => [super::USER_DIRECTORY, include_str!("gateway/0001_initial.sql")],
     "0057_unmatched_replies" => [include_str!("gateway/0057_unmatched_replies.sql")],
+    "0059_rehearsals" => [include_str!("gateway/0059_rehearsals.sql")],
 );
 service!(handoff:
     "0001_initial" => [super::KERNEL, include_str!("handoff/0001_initial.sql")],

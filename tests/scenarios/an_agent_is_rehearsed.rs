@@ -167,6 +167,151 @@ async fn a_wrong_rehearsal_gets_a_clear_error() {
     }
 }
 
+/// A rehearsal of one version of the agent `a` with 150 contacts, once it has ended; its path.
+async fn rehearsed(world: &World, person: &Person, version: u32) -> String {
+    let mut contacts: Vec<_> = (0..149).map(|n| json!({ "id": format!("c{n}") })).collect();
+    contacts.push(json!({ "id": "ann", "fields": { "city": "Lisbon" } }));
+    let body = json!({ "agent": "a", "version": version, "contacts": contacts });
+    let (status, started) = person.post(&world.up, "/rehearsals", &body).await.unwrap();
+    assert_eq!(status, 201, "{started}");
+    assert_eq!(started["contacts"], 150, "{started}");
+    let path = format!("/rehearsals/{}", started["id"].as_str().unwrap());
+    let ended = person.get(&world.up, &format!("{path}?wait=30s")).await;
+    let (_, ended) = ended.unwrap();
+    assert_eq!(ended["status"], "completed", "{ended}");
+    assert_eq!(ended["version"], version);
+    assert_eq!(ended["rehearsed"], 150);
+    path
+}
+
+async fn two_versions(world: &World) {
+    let versions = [
+        "agent: a\ninstructions: Wait 5 days",
+        "agent: a\ninstructions: |\n  Wait 5 days\n  If contact.city is \"Lisbon\", hand off to @user.nina",
+    ];
+    for text in versions {
+        let (status, applied) = world.up.post_yaml("/agents", text).await.unwrap();
+        assert!(status < 300, "{applied}");
+    }
+}
+
+/// Words 6: the runs of many contacts are read in pages and compared with those of another version.
+#[tokio::test]
+async fn a_rehearsal_is_read_in_pages_and_compared() {
+    let world = World::with_test_clock().await;
+    let nina = Person::join(&world.up, "nina", &["viewer"]).await.unwrap();
+    two_versions(&world).await;
+    let old = rehearsed(&world, &nina, 1).await;
+    let new = rehearsed(&world, &nina, 2).await;
+    let get = async |path: String| nina.get(&world.up, &path).await.unwrap().1;
+    let requests = json!({ "@user.nina": 1 });
+    assert_eq!(get(new.clone()).await["summary"]["requests"], requests);
+    let first = get(format!("{new}/runs?limit=2")).await;
+    assert_eq!(first["items"][1]["contact"], "c1");
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let second = get(format!("{new}/runs?limit=500&cursor={cursor}")).await;
+    assert_eq!(second["items"][0]["contact"], "c2", "{second}");
+    let count = second["items"].as_array().unwrap().len();
+    assert_eq!(count, 25, "a page is bounded");
+
+    let old = old.strip_prefix("/rehearsals/").unwrap();
+    let changes = get(format!("{new}/changes?from={old}")).await;
+    assert_eq!(changes["contacts"], 150, "{changes}");
+    assert_eq!(changes["changes"].as_array().unwrap().len(), 1, "{changes}");
+    let change = &changes["changes"][0];
+    assert_eq!(change["contact"], "ann");
+    let end = json!({ "after": "5d", "end": "completed" });
+    assert_eq!(change["before"], end);
+    let to = &change["after"]["outgoing"]["to"];
+    assert_eq!(to, &json!(["@user.nina"]));
+}
+
+/// Words 6: a rehearsal is kept for 7 days. Its creator and operators end it, and an erasure finds its contacts.
+#[tokio::test]
+async fn a_rehearsal_is_kept_until_it_is_deleted() {
+    let world = World::with_test_clock().await;
+    let up = &world.up;
+    let nina = Person::join(up, "nina", &["viewer"]).await.unwrap();
+    let oscar = Person::join(up, "oscar", &["viewer"]).await.unwrap();
+    two_versions(&world).await;
+    let deleted = rehearsed(&world, &nina, 1).await;
+    let kept = rehearsed(&world, &nina, 2).await;
+    assert_eq!(oscar.get(up, &deleted).await.unwrap().0, 200);
+    let cancel = format!("{deleted}/cancel");
+    let refused = oscar.post(up, &cancel, &json!({})).await.unwrap();
+    assert_eq!(refused.0, 403);
+    let (status, ended) = nina.post(up, &cancel, &json!({})).await.unwrap();
+    assert_eq!(status, 200);
+    assert_eq!(ended["status"], "completed", "it has ended");
+    let (status, _) = up.delete(&deleted).await.unwrap();
+    assert_eq!(status, 204, "an operator");
+    assert_eq!(nina.get(up, &deleted).await.unwrap().0, 404);
+
+    let erased = up.post("/contacts/ann/erase", &json!({})).await.unwrap();
+    assert_eq!(erased.0, 404, "only the rehearsal knows the contact");
+    let (_, read) = nina.get(up, &kept).await.unwrap();
+    assert_eq!(read["summary"]["requests"], json!({}), "{read}");
+    world.advance("7 days").await;
+    let (_, listed) = nina.get(up, "/rehearsals?agent=a").await.unwrap();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1, "{listed}");
+    world.advance("1s").await;
+    let (_, listed) = nina.get(up, "/rehearsals").await.unwrap();
+    assert_eq!(listed["items"], json!([]), "{listed}");
+}
+
+/// Words 6: a rehearsal that runs is cancelled, and one that a kill has ended is marked.
+#[tokio::test]
+async fn a_rehearsal_is_cancelled_and_interrupted() {
+    let mut world = World::with_test_clock().await;
+    let items: Vec<_> = (0..200).collect();
+    let slow = json!({ "agent": "slow", "steps": [
+        { "id": "each", "for_each": items, "tool": "log", "args": { "message": "{{ item }}" } }
+    ] });
+    let contacts: Vec<_> = (0..1_000)
+        .map(|n| json!({ "id": format!("c{n}") }))
+        .collect();
+    let body = json!({ "text": slow.to_string(), "contacts": contacts });
+    let start = async |world: &World| {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        loop {
+            let (status, started) = world.up.post("/rehearsals", &body).await.unwrap();
+            if status != 429 || std::time::Instant::now() > deadline {
+                assert_eq!(
+                    (status, &started["status"]),
+                    (201, &json!("running")),
+                    "{started}"
+                );
+                return format!("/rehearsals/{}", started["id"].as_str().unwrap());
+            }
+            // The page of runs that was in progress at the cancellation takes some seconds.
+            assert_eq!(started["code"], "too_many_rehearsals");
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        }
+    };
+    let cancelled = start(&world).await;
+    let path = format!("{cancelled}/cancel");
+    let (status, ended) = world.up.post(&path, &json!({})).await.unwrap();
+    assert_eq!(
+        (status, &ended["status"]),
+        (200, &json!("cancelled")),
+        "{ended}"
+    );
+    let killed = start(&world).await;
+    world.up.kill9().await.unwrap();
+    world.up.restart().await.unwrap();
+    let (_, read) = world.up.get(&killed).await.unwrap();
+    assert_eq!(
+        read["status"], "running",
+        "its gateway may only be slow: {read}"
+    );
+    world.advance("46s").await;
+    let (_, read) = world.up.get(&killed).await.unwrap();
+    assert_eq!(read["status"], "interrupted", "{read}");
+    assert!(read["rehearsed"].as_u64().unwrap() < 1_000, "{read}");
+    let (_, read) = world.up.get(&cancelled).await.unwrap();
+    assert_eq!(read["status"], "cancelled", "{read}");
+}
+
 /// Words 6: the picture of a rehearsal, and a form that keeps a refused script.
 #[tokio::test]
 async fn a_rehearsal_is_read_in_the_browser() {
@@ -206,6 +351,28 @@ async fn a_rehearsal_is_read_in_the_browser() {
     browser.reads("To ann@x.example: Follow-up").await;
     browser.reads("Requests to @user.nina").await;
     browser.picture("rehearsal").await;
+    let second = OUTREACH.replace("Wait 5 days", "Wait 4 days");
+    assert_ne!(second, OUTREACH);
+    let (status, applied) = world.up.post_yaml("/agents", &second).await.unwrap();
+    assert_eq!(status, 201, "{applied}");
+    browser.go("/agents/outreach-in-words/rehearsal").await;
+    browser.reads("Earlier rehearsals").await;
+    browser.fill("script", SCRIPT).await;
+    browser
+        .find("form.panel button")
+        .await
+        .click()
+        .await
+        .unwrap();
+    browser.reads("Version 2, 3 of 3 contacts").await;
+    browser
+        .find("form[method=get] button")
+        .await
+        .click()
+        .await
+        .unwrap();
+    browser.reads("The runs of 3 of 3 contacts differ").await;
+    browser.picture("rehearsal-comparison").await;
     let (_, runs) = world.up.get("/runs").await.unwrap();
     assert_eq!(runs["items"], json!([]), "{runs}");
     browser.close().await;

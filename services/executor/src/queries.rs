@@ -245,15 +245,6 @@ impl ExecutorQueries {
         Ok(live.ok_or_else(|| Refusal::AgentNotFound(name.clone()))?)
     }
 
-    async fn newest_plan(
-        &self,
-        workspace: &Workspace,
-        name: &AgentName,
-    ) -> Result<Plan, QueryError> {
-        let agent = self.live_agent(workspace, name).await?;
-        self.plan_of(workspace, name, agent.newest).await
-    }
-
     async fn plan_of(
         &self,
         workspace: &Workspace,

@@ -7,6 +7,7 @@ use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::IdempotencyKey;
 use holdpoint_contracts::scheduler::AdvancedClock;
+use holdpoint_ids::Workspace;
 use holdpoint_user_directory::UserDirectory;
 use sea_orm::DatabaseConnection;
 use tokio::sync::{Mutex, Notify};
@@ -16,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use crate::concurrency::{ConcurrencyLimit, PLANS, REHEARSALS, STREAMS};
 use crate::deps::{Deps, Mails, NotReady};
 use crate::nudges::Nudges;
+use crate::store::rehearsals::Kept;
 use crate::time_zones::TimeZones;
 
 #[derive(Debug, Clone)]
@@ -48,6 +50,10 @@ pub(crate) struct App {
     pub(crate) reading_mails: Arc<Mutex<()>>,
     pub(crate) plans: ConcurrencyLimit,
     pub(crate) rehearsals: ConcurrencyLimit,
+    /// Notified when a rehearsal of this gateway has ended.
+    pub(crate) rehearsal_ended: Arc<Notify>,
+    /// Locked while all runs of stored rehearsals are read: each reader holds megabytes of them in memory.
+    pub(crate) reading_rehearsals: Arc<Mutex<()>>,
     /// Background tasks. The gateway waits for them when it stops.
     pub(crate) tasks: TaskTracker,
 }
@@ -74,7 +80,19 @@ impl App {
             reading_mails: Arc::default(),
             plans: ConcurrencyLimit::new(&PLANS),
             rehearsals: ConcurrencyLimit::new(&REHEARSALS),
+            rehearsal_ended: Arc::default(),
+            reading_rehearsals: Arc::default(),
             tasks: TaskTracker::new(),
+        }
+    }
+
+    /// The stored rehearsals of a workspace.
+    pub(crate) fn kept_rehearsals<'k>(&'k self, workspace: &'k Workspace) -> Kept<'k> {
+        Kept {
+            // A reader may lag behind a rehearsal that has just started.
+            db: &self.writer,
+            workspace,
+            now: self.clock.now(),
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::auth::caller::Caller;
 use crate::auth::token_scope::limit_to_earlier;
 use crate::problem::{ApiError, ApiResult, database_away, key_reused};
 use crate::store::commands::{self, Accepted, Stored};
-use crate::store::unmatched_replies;
+use crate::store::{rehearsals, unmatched_replies};
 
 /// Most stored commands of one workspace for one service; one more is refused with 503.
 pub(crate) const OPEN_MAX: u64 = 10_000;
@@ -120,6 +120,9 @@ impl App {
         commands::forget(&self.writer, before).await?;
         let before = self.clock.now() - unmatched_replies::KEPT_FOR;
         unmatched_replies::forget(&self.writer, before).await?;
+        let now = self.clock.now();
+        rehearsals::interrupt(&self.writer, now).await?;
+        rehearsals::forget(&self.writer, now).await?;
         let open = commands::open(&self.readers, ROUND).await?;
         if open.is_empty() || !self.bus.is_connected() {
             return Ok(open.is_empty());

@@ -73,8 +73,10 @@ pub(crate) fn routes() -> Router<App> {
         .route("/agents/{agent}/act", post(agent::act))
         .route(
             "/agents/{agent}/rehearsal",
-            get(rehearsal::page).post(rehearsal::rehearse),
+            get(rehearsal::page).post(rehearsal::start),
         )
+        .route("/rehearsals/{id}", get(rehearsal::stored::page))
+        .route("/rehearsals/{id}/act", post(rehearsal::stored::act))
         .route("/runs", get(runs::page))
         .route("/runs/{run}", get(run::page))
         .route("/runs/{run}/act", post(run_actions::act))

@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::problem::{self, ApiError};
 use crate::routes::{
     agents, asking, clock, commands, contacts, dead_letters, health, holds, inbound_hooks, library,
-    mails, notifications, operations, policies, requests, runs, schedules, sessions,
+    mails, notifications, operations, policies, rehearsals, requests, runs, schedules, sessions,
     standing_approvals, tokens, tools, users, watches, webhooks, workspaces,
 };
 use crate::{access_log, body_limits, pages, tls};
@@ -29,6 +29,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(notifications::routes())
         .merge(operations::routes())
         .merge(library::routes())
+        .merge(rehearsals::routes())
         .merge(policies::routes())
         .merge(schedules::routes())
         .merge(requests::routes())

@@ -14,6 +14,7 @@ pub(crate) mod mails;
 pub(crate) mod notifications;
 pub(crate) mod operations;
 pub(crate) mod policies;
+pub(crate) mod rehearsals;
 pub(crate) mod requests;
 pub(crate) mod runs;
 pub(crate) mod schedules;

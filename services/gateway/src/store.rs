@@ -2,6 +2,7 @@
 
 pub(crate) mod commands;
 pub(crate) mod hooks;
+pub(crate) mod rehearsals;
 mod row_id;
 pub(crate) mod sessions;
 #[cfg(test)]

@@ -3,4 +3,5 @@
 pub(crate) mod await_request;
 pub(crate) mod decide_request;
 pub(crate) mod decide_steps;
+pub(crate) mod rehearse;
 pub(crate) mod watch;

@@ -7,6 +7,7 @@ pub(crate) mod arguments;
 pub(crate) mod library;
 pub(crate) mod notifications;
 pub(crate) mod processes;
+pub(crate) mod rehearsals;
 pub(crate) mod requests;
 pub(crate) mod runs;
 pub(crate) mod schedules;
@@ -25,6 +26,7 @@ use self::processes::{
     BenchArgs, BenchChildArgs, MigrateArgs, NatsConfigArgs, RetentionArgs, SecretsCommand,
     ServeArgs, WorkerArgs,
 };
+use self::rehearsals::RehearsalCommand;
 use self::requests::RequestCommand;
 use self::runs::{AgentCommand, ContactCommand, OperationCommand, RunCommand};
 use self::schedules::ScheduleCommand;
@@ -132,6 +134,9 @@ pub(crate) enum Command {
     /// Manage agents
     #[command(subcommand)]
     Agent(AgentCommand),
+    /// Manage the rehearsals of agents
+    #[command(subcommand)]
+    Rehearsal(RehearsalCommand),
     /// Start, watch and control runs
     #[command(subcommand)]
     Run(RunCommand),

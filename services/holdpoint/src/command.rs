@@ -11,6 +11,7 @@ mod notifications;
 mod operations;
 mod policies;
 mod preferences;
+mod rehearsals;
 pub(crate) mod request;
 pub(crate) mod run;
 mod schedules;

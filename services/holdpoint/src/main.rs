@@ -82,6 +82,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::BenchWorker(args) => Box::pin(bench::run_worker(args)).await,
         Command::BenchLoad(args) => Box::pin(bench::run_load(args)).await,
         Command::Agent(command) => run_client_command(global, command).await,
+        Command::Rehearsal(command) => run_client_command(global, command).await,
         Command::Run(command) => run_client_command(global, command).await,
         Command::Operation(command) => run_client_command(global, command).await,
         Command::Contact(command) => run_client_command(global, command).await,

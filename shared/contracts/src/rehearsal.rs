@@ -1,4 +1,7 @@
-//! Rehearsals: the runs of an agent on a clock of their own. Nothing is sent, and nothing is stored.
+//! Rehearsals: the runs of an agent on a clock of their own. Nothing is sent.
+
+mod changes;
+mod stored;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +13,13 @@ use serde_json::{Map, Value};
 use crate::history::EventType;
 use crate::run::{HoldKind, RunStatus};
 
-/// Most contacts of one request. A caller with more sends several.
+pub use changes::{RehearsalChange, RehearsalChanges, RehearsedAct, time_between};
+pub use stored::{
+    KEPT_DAYS, KEPT_MAX, RehearsalDetail, RehearsalStatus, STORED_BYTES_MAX, STORED_CONTACTS_MAX,
+    STORED_SECONDS_MAX, StoredRehearsal,
+};
+
+/// Most contacts of one request to an executor. A caller with more sends several.
 pub const CONTACTS_MAX: usize = 100;
 
 /// Longest script, in bytes.
@@ -58,6 +67,9 @@ pub struct RehearseAgent {
     /// An agent of the workspace; either this or `text`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentName>,
+    /// A version of `agent`; none: the newest one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
     /// 1 to [`CONTACTS_MAX`].
     pub contacts: Vec<RehearsalContact>,
     /// What people, tools and contacts do, YAML or JSON; none: the defaults.
@@ -81,6 +93,9 @@ pub struct RehearsalContact {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rehearsal {
     pub agent: AgentName,
+    /// None: the agent was given as a text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
     #[serde(with = "crate::instant")]
     pub started_at: DateTime<Utc>,
     /// The ids of the steps, in the order of the plan.
@@ -278,8 +293,16 @@ impl Rehearsal {
 
     #[must_use]
     pub fn summary(&self) -> RehearsalSummary {
-        let mut summary = RehearsalSummary::default();
-        for run in &self.runs {
+        RehearsalSummary::of(&self.runs, &self.steps)
+    }
+}
+
+impl RehearsalSummary {
+    /// Over runs, which may be without their timelines, and the steps of their plan.
+    #[must_use]
+    pub fn of(runs: &[RehearsedRun], steps: &[String]) -> Self {
+        let mut summary = Self::default();
+        for run in runs {
             for (tool, count) in &run.calls {
                 *summary.calls.entry(tool.clone()).or_default() += count;
             }
@@ -287,12 +310,12 @@ impl Rehearsal {
                 *summary.requests.entry(to.clone()).or_default() += count;
             }
         }
-        let reached = self.runs.iter().flat_map(|run| &run.steps_reached);
+        let reached = runs.iter().flat_map(|run| &run.steps_reached);
         let reached: BTreeSet<&String> = reached.collect();
-        let unreached = self.steps.iter().filter(|step| !reached.contains(step));
+        let unreached = steps.iter().filter(|step| !reached.contains(step));
         summary.unreached_steps = unreached.cloned().collect();
         let of = |is: fn(&RehearsedRun) -> bool| {
-            let runs = self.runs.iter().filter(move |run| is(run));
+            let runs = runs.iter().filter(move |run| is(run));
             runs.map(|run| run.contact.clone()).collect()
         };
         summary.ended_unseen = of(RehearsedRun::ended_unseen);

@@ -1,4 +1,4 @@
-//! Rehearsals of agents. They read the registry of tools, and store nothing.
+//! Rehearsals of agents. They read the registry of tools, and change nothing.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use holdpoint_contracts::rehearsal::{
     CONTACTS_MAX, Rehearsal, RehearsalContact, RehearseAgent, SECONDS_MAX, WAIT_SECONDS_MAX,
 };
 use holdpoint_contracts::size::json_bytes;
-use holdpoint_ids::Workspace;
+use holdpoint_ids::{AgentName, Workspace};
 
 use super::ExecutorQueries;
 use super::query_error::QueryError;
@@ -19,6 +19,7 @@ use crate::domain::plan::Plan;
 use crate::domain::rehearsal::rehearse;
 use crate::domain::rehearsal::script::Script;
 use crate::domain::rehearsal::setup::RehearsalSetup;
+use crate::store;
 
 /// How long a rehearsal waits for those before it.
 const REHEARSE_WITHIN: Duration = Duration::from_secs(WAIT_SECONDS_MAX);
@@ -53,15 +54,20 @@ impl ExecutorQueries {
         let RehearseAgent {
             text,
             agent,
+            version,
             contacts,
             script,
             start_at,
         } = query;
         let start_at = start_at.unwrap_or_else(|| this_minute(self.clock.now()));
-        let plan = match (text, agent) {
-            (Some(text), None) => self.compile(workspace, text).await?,
-            (None, Some(agent)) => self.newest_plan(workspace, &agent).await?,
-            (Some(_), Some(_)) | (None, None) => {
+        let (plan, version) = match (text, agent, version) {
+            (Some(text), None, None) => (self.compile(workspace, text).await?, None),
+            (None, Some(agent), version) => self.stored_plan(workspace, &agent, version).await?,
+            (Some(_), None, Some(_)) => {
+                let detail = "`version` needs `agent`; a `text` has none";
+                return Err(QueryError(Problem::invalid_body(detail)));
+            }
+            (Some(_), Some(_), _) | (None, None, _) => {
                 let detail = "expected either `text` or `agent`";
                 return Err(QueryError(Problem::invalid_body(detail)));
             }
@@ -76,7 +82,30 @@ impl ExecutorQueries {
             drop(permit);
             rehearsal
         });
-        Ok(rehearsal.await??)
+        let rehearsal = rehearsal.await??;
+        Ok(Rehearsal {
+            version,
+            ..rehearsal
+        })
+    }
+
+    /// The plan of a stored version of an agent. None: of the newest one.
+    async fn stored_plan(
+        &self,
+        workspace: &Workspace,
+        agent: &AgentName,
+        version: Option<u32>,
+    ) -> Result<(Plan, Option<u32>), QueryError> {
+        let newest = self.live_agent(workspace, agent).await?.newest;
+        let wanted = version.unwrap_or(newest);
+        let plan = store::plan(&self.db, workspace, agent, wanted).await?;
+        let plan = plan.ok_or_else(|| {
+            let detail = format!(
+                "version {wanted} of the agent `{agent}` not found; the newest is {newest}"
+            );
+            Problem::not_found(detail)
+        })?;
+        Ok((plan, Some(wanted)))
     }
 
     /// The registry entries of the tools that a plan names.

@@ -114,7 +114,7 @@ fn head(viewer: &Viewer, agent: &AgentView) -> Markup {
                 span { "Changed " (labels::instant(agent.updated_at, viewer.zone)) }
             }
             @for warning in &agent.warnings { p.why { (one_line(&warning.message, 300)) } }
-            p { a href=(rehearsal::path(&agent.agent)) { "Rehearse this agent" } }
+            p { a href=(rehearsal::row::path_of_agent(&agent.agent)) { "Rehearse this agent" } }
             @if viewer.may(Right::Operate) { (controls(viewer, agent)) }
         }
     }

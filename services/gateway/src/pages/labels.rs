@@ -178,8 +178,13 @@ pub(super) fn step_status_chip(status: StepStatus) -> Markup {
 /// An instant in the user's zone, with the exact UTC instant as tooltip.
 pub(super) fn instant(at: DateTime<Utc>, zone: Tz) -> Markup {
     let exact = instant::write(at);
-    let local = at.with_timezone(&zone).format("%-d %b %Y, %H:%M %Z");
-    html! { time datetime=(exact) title=(exact) { (local) } }
+    html! { time datetime=(exact) title=(exact) { (instant_text(at, zone)) } }
+}
+
+/// The same as a text: an option of a form takes no markup.
+pub(super) fn instant_text(at: DateTime<Utc>, zone: Tz) -> String {
+    let local = at.with_timezone(&zone);
+    local.format("%-d %b %Y, %H:%M %Z").to_string()
 }
 
 /// The time until a future instant, which the script counts down.

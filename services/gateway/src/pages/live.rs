@@ -96,7 +96,9 @@ impl OpenPage {
                 Ok(Self::Request(parse_id("request", id)?))
             }
             // The page after its form was posted.
-            Some(("settings" | "agents" | "standing-approvals", _)) => Ok(Self::UnreadCount),
+            Some(("settings" | "agents" | "standing-approvals" | "rehearsals", _)) => {
+                Ok(Self::UnreadCount)
+            }
             Some(("runs", id)) => Ok(Self::Run(parse_id("run", id)?)),
             None | Some(_) => Err(none()),
         }

@@ -1,84 +1,81 @@
 //! The rehearsal of an agent with the first contacts of the workspace: what its runs would do, and when.
 
-use std::time::Duration;
+mod report;
+pub(super) mod row;
+pub(super) mod stored;
 
 use axum::extract::Path;
-use axum::response::{IntoResponse, Response};
-use chrono_tz::Tz;
+use axum::response::{IntoResponse, Redirect, Response};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
+use holdpoint_contracts::agent::AgentView;
 use holdpoint_contracts::contact::ContactView;
-use holdpoint_contracts::executor::ListContacts;
-use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::rehearsal::{
-    Outgoing, REPLY_SECONDS_MAX, Rehearsal, RehearsalContact, RehearsalSummary, RehearseAgent,
-    RehearsedEvent, RehearsedRun, SCRIPT_BYTES_MAX, contact_names,
-};
+use holdpoint_contracts::executor::{GetAgent, ListContacts};
+use holdpoint_contracts::rehearsal::{RehearsalContact, RehearseAgent, StoredRehearsal};
 use holdpoint_contracts::run::Page;
 use holdpoint_ids::AgentName;
 use maud::{Markup, html};
-use serde_json::Value;
+use tokio::time::{Duration, Instant};
 
 use super::attempt::Banner;
-use super::context;
 use super::labels;
 use super::navigation::{self, Section};
-use super::sanitize::{clean, one_line};
 use super::session::{Fields, PageError, PostedForm, Viewer, parse_id};
-use super::timeline::event_class;
-use crate::problem;
+use crate::problem::{self, database_away};
+use crate::store::rehearsals::RehearsalId;
+use crate::use_cases::rehearse;
 
 /// Contacts of one rehearsal on the page.
 const CONTACTS_SHOWN: u64 = 50;
 
-/// Most courses on the page.
-const COURSES_MAX: usize = 20;
+/// Earlier rehearsals of the agent on its page.
+const EARLIER_SHOWN: u64 = 10;
 
-/// Most entries of one course on the page.
-const EVENTS_MAX: usize = 100;
+/// How long the browser waits for the end. The page of a rehearsal shows one that runs, too.
+const END_WITHIN: Duration = Duration::from_secs(10);
 
-const REPLY_WITHIN: Duration = Duration::from_secs(REPLY_SECONDS_MAX);
-
-/// The form without a result.
+/// The form, and the earlier rehearsals of the agent.
 pub(super) async fn page(Path(name): Path<String>, viewer: Viewer) -> Result<Markup, PageError> {
     let agent: AgentName = parse_id("agent", &name)?;
     viewer.caller.may(Right::Look)?;
-    Ok(render(&viewer, &agent, "", &html! {}).await)
+    Ok(render(&viewer, &agent, &Fields::default(), &html! {}).await?)
 }
 
-/// The form with the result of its script.
-pub(super) async fn rehearse(
+/// Rehearses, and opens the page of the rehearsal. A refused form keeps its fields.
+pub(super) async fn start(
     Path(name): Path<String>,
     PostedForm(viewer, fields): PostedForm,
 ) -> Result<Response, PageError> {
     let agent: AgentName = parse_id("agent", &name)?;
     viewer.caller.may(Right::Look)?;
-    let script = fields.get("script").unwrap_or_default();
-    let (status, result) = match perform(&viewer, &agent, &fields).await {
-        Ok(rehearsal) => (axum::http::StatusCode::OK, report(&rehearsal, viewer.zone)),
+    match perform(&viewer, &agent, &fields).await {
+        Ok(id) => Ok(Redirect::to(&row::path(id)).into_response()),
         Err(refused) => {
             let errors = refused.errors.iter().map(|error| error.message.clone());
             let banner = Banner::error(&refused.detail, errors.collect());
-            (problem::status(&refused), banner.render())
+            let page = render(&viewer, &agent, &fields, &banner.render()).await?;
+            Ok((problem::status(&refused), page).into_response())
         }
-    };
-    let page = render(&viewer, &agent, script, &result).await;
-    Ok((status, page).into_response())
+    }
 }
 
 async fn perform(
     viewer: &Viewer,
     agent: &AgentName,
     fields: &Fields,
-) -> Result<Rehearsal, Problem> {
-    let caller = &viewer.caller;
-    let user = caller.claims.user.as_str();
-    let _permit = viewer.app.rehearsals.take(&caller.workspace, user)?;
-    let script = fields.get_text("script");
-    if script.is_some_and(|script| script.len() > SCRIPT_BYTES_MAX) {
-        let detail = format!("The script is too long; expected at most {SCRIPT_BYTES_MAX} bytes.");
-        return Err(Problem::new(422, "invalid_script", detail));
-    }
+) -> Result<RehearsalId, Problem> {
+    let (app, caller) = (&viewer.app, &viewer.caller);
+    let permit = app
+        .rehearsals
+        .take(&caller.workspace, caller.claims.user.as_str())?;
+    let version = fields.get_text("version").map(str::parse).transpose();
+    let version = version.map_err(|_error| {
+        Problem::new(
+            422,
+            "invalid_form",
+            "The version is not a number.".to_owned(),
+        )
+    })?;
     let contacts = ListContacts {
         limit: CONTACTS_SHOWN,
         email: None,
@@ -94,34 +91,62 @@ async fn perform(
         id: contact.id,
         fields: contact.fields,
     });
-    let query = RehearseAgent {
+    let request = RehearseAgent {
         text: None,
         agent: Some(agent.clone()),
+        version,
         contacts: contacts.collect(),
-        script: script.map(str::to_owned),
+        script: fields.get_text("script").map(str::to_owned),
         start_at: None,
     };
-    let bus = &viewer.app.bus;
-    bus.query_within(&caller.workspace, &query, REPLY_WITHIN)
-        .await
+    let id = rehearse::start(app, caller, request, permit).await?;
+    let deadline = Instant::now() + END_WITHIN;
+    rehearse::await_end(app, &caller.workspace, id, deadline).await?;
+    Ok(id)
 }
 
-async fn render(viewer: &Viewer, agent: &AgentName, script: &str, result: &Markup) -> Markup {
+async fn render(
+    viewer: &Viewer,
+    agent: &AgentName,
+    fields: &Fields,
+    notice: &Markup,
+) -> Result<Markup, Problem> {
+    let view = GetAgent {
+        agent: agent.clone(),
+    };
+    let view = viewer.query(&view).await?;
+    let kept = viewer.app.kept_rehearsals(&viewer.caller.workspace);
+    let earlier = kept.list(Some(agent), None, EARLIER_SHOWN).await;
+    let earlier = earlier.map_err(database_away)?;
     let main = html! {
         p.back { a href={ "/agents/" (agent) } { "← " (agent) } }
-        (form(viewer, agent, script))
-        (result)
+        (notice)
+        (form(viewer, &view, fields))
+        (list(viewer, &earlier))
     };
     let title = format!("Rehearsal of {agent}");
-    navigation::page(viewer, Section::Agents, &title, &main).await
+    Ok(navigation::page(viewer, Section::Agents, &title, &main).await)
 }
 
-fn form(viewer: &Viewer, agent: &AgentName, script: &str) -> Markup {
+fn form(viewer: &Viewer, agent: &AgentView, fields: &Fields) -> Markup {
+    let script = fields.get("script").unwrap_or_default();
+    let chosen = fields.get_text("version");
     let inside = html! {
-        h1 { "Rehearse " (agent) }
+        h1 { "Rehearse " (agent.agent) }
         p.muted {
             "A rehearsal shows what the runs of up to " (CONTACTS_SHOWN) " contacts of the workspace would do. "
-            "It sends nothing and stores nothing. Without a script, people answer after an hour, and every call succeeds."
+            "It sends nothing. Its result is kept for 7 days. Without a script, people answer after an hour, and every call succeeds."
+        }
+        @if agent.versions.len() > 1 {
+            div.field {
+                label for="version" { "Version" }
+                select #version name="version" {
+                    @for one in &agent.versions {
+                        @let number = one.version.to_string();
+                        option value=(number) selected[chosen == Some(&number)] { (number) }
+                    }
+                }
+            }
         }
         div.field {
             label for="script" { "Script " span.muted { "(optional)" } }
@@ -133,117 +158,29 @@ fn form(viewer: &Viewer, agent: &AgentName, script: &str) -> Markup {
         }
         div.row { button.primary { "Rehearse" } }
     };
-    viewer.form(&path(agent), "panel settings", &[], &inside)
+    viewer.form(
+        &row::path_of_agent(&agent.agent),
+        "panel settings",
+        &[],
+        &inside,
+    )
 }
 
-/// The page of an agent has a link to it.
-pub(super) fn path(agent: &AgentName) -> String {
-    format!("/agents/{agent}/rehearsal")
-}
-
-pub(super) fn report(rehearsal: &Rehearsal, zone: Tz) -> Markup {
-    let courses = rehearsal.courses();
-    let contacts = rehearsal.runs.len();
+fn list(viewer: &Viewer, earlier: &[StoredRehearsal]) -> Markup {
     html! {
-        section.panel #summary {
-            h2 { "Nothing was sent" }
-            p.meta {
-                span { "Contacts " (contacts) }
-                span { "Start " (labels::instant(rehearsal.started_at, zone)) }
-            }
-            @if rehearsal.contacts_left > 0 {
-                p.why { (rehearsal.contacts_left) " contacts are missing, because the rehearsal has reached its limit of time or size." }
-            }
-            (summary(&rehearsal.summary()))
-        }
-        @for runs in courses.iter().take(COURSES_MAX) {
-            @if let Some(run) = runs.first() { (course(run, runs, zone)) }
-        }
-        @if courses.len() > COURSES_MAX {
-            p.muted { (courses.len() - COURSES_MAX) " more courses are not shown. " code { "holdpoint agent rehearse --json" } " has all of them." }
-        }
-    }
-}
-
-fn summary(summary: &RehearsalSummary) -> Markup {
-    html! {
-        dl.pairs {
-            @for (tool, calls) in &summary.calls { dt { "Calls of " (tool) } dd { (calls) } }
-            @for (to, requests) in &summary.requests { dt { "Requests to " (one_line(to, 100)) } dd { (requests) } }
-            @if !summary.unreached_steps.is_empty() {
-                dt { "Steps that no contact reached" }
-                dd { (one_line(&summary.unreached_steps.join(", "), 400)) }
-            }
-            @if !summary.ended_unseen.is_empty() {
-                dt { "Runs that end without a request to a person" }
-                dd { (summary.ended_unseen.len()) " (" (contact_names(summary.ended_unseen.iter())) ")" }
-            }
-            @if !summary.unended.is_empty() {
-                dt { "Runs that do not end" }
-                dd { (summary.unended.len()) " (" (contact_names(summary.unended.iter())) ")" }
+        @if !earlier.is_empty() {
+            section #earlier {
+                h2 { "Earlier rehearsals" }
+                ul.ended {
+                    @for one in earlier {
+                        li {
+                            a href={ "/rehearsals/" (one.id) } { (labels::instant(one.created_at, viewer.zone)) }
+                            " " (row::status_chip(one.status)) " "
+                            span.muted { (row::about(one)) }
+                        }
+                    }
+                }
             }
         }
     }
-}
-
-fn course(run: &RehearsedRun, runs: &[&RehearsedRun], zone: Tz) -> Markup {
-    let mut events = run.timeline.iter().filter(|event| !event.is_minor());
-    let shown: Vec<_> = events.by_ref().take(EVENTS_MAX).collect();
-    let left = run.events_left + events.count() as u64;
-    html! {
-        section {
-            h2 { (contact_names(runs.iter().map(|run| &run.contact))) " " (labels::run_status_chip(run.status)) }
-            @if runs.len() > 1 { p.muted { "These " (runs.len()) " contacts take the same course. The texts are those of " (run.contact) "." } }
-            ol.timeline { @for event in shown { (entry(event, zone)) } }
-            @if left > 0 { p.muted { (left) " more entries" } }
-            @if let Some(limit) = run.stopped_by { p.why { "The rehearsal stops here: " (limit.text()) "." } }
-            @else if run.ended_at.is_none() { p.why { "The run does not end: " (one_line(&run.message, 400)) } }
-        }
-    }
-}
-
-fn entry(event: &RehearsedEvent, zone: Tz) -> Markup {
-    let class = match event.outgoing {
-        Some(Outgoing::Request { .. }) => "waits",
-        Some(Outgoing::Call { .. } | Outgoing::ChildRun { .. }) => "good",
-        None if event.kind == EventType::RunCompleted => "plain",
-        None => event_class(event.kind),
-    };
-    html! {
-        li class=(class) {
-            (labels::instant(event.at, zone)) " "
-            @match &event.outgoing {
-                Some(Outgoing::Call { tool, args }) => {
-                    span { "Calls " strong { (tool) } }
-                    @if let Some(step) = &event.step { span.muted { " · " (one_line(step, 100)) } }
-                    @if let Some(mail) = mail_line(args) { span.block { (mail) } }
-                    details { summary { "Arguments" } (context::value(args, 0)) }
-                },
-                Some(Outgoing::Request { request, to, question, deadline }) => {
-                    span { (labels::hold_kind(*request)) " to " strong { (recipients(to)) } ": " (clean(question)) }
-                    @if let Some(at) = deadline { span.muted { " · deadline " (labels::instant(*at, zone)) } }
-                    @if let Some(step) = &event.step { span.muted { " · " (one_line(step, 100)) } }
-                },
-                Some(Outgoing::ChildRun { agent }) => span { "Starts a run of " strong { (agent) } },
-                None => {
-                    span { (one_line(&event.message, 400)) }
-                    @if let Some(step) = &event.step { span.muted { " · " (one_line(step, 100)) } }
-                },
-            }
-        }
-    }
-}
-
-/// To whom a mail goes, and its subject.
-fn mail_line(args: &Value) -> Option<String> {
-    let text = |name: &str| args.get(name).and_then(Value::as_str);
-    let (to, subject) = (text("to")?, text("subject")?);
-    Some(one_line(&format!("To {to}: {subject}"), 300))
-}
-
-fn recipients(to: &[String]) -> String {
-    if to.is_empty() {
-        return "the owners".to_owned();
-    }
-    one_line(&to.join(", "), 200)
 }

@@ -1,7 +1,7 @@
 //! `/agents`: agent definitions, and starting runs of them.
 
 mod batch;
-mod limited_caller;
+pub(crate) mod limited_caller;
 mod rehearsal;
 mod start;
 

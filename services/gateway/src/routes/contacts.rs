@@ -23,7 +23,7 @@ use crate::body::invalid_field;
 use crate::call::{Call, JsonBody, NoBody};
 use crate::params::Params;
 use crate::problem::{ApiResult, JsonResult};
-use crate::store::commands;
+use crate::store::{commands, rehearsals};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -107,8 +107,12 @@ async fn erase(call: Call<InPerson<Administer>, ContactId>) -> ApiResult<Respons
     let command = EraseContact {
         contact: contact.clone(),
     };
-    let Json(erasure) = caller.ask(call.key, command).await?;
-    commands::erase(&caller.app.writer, &caller.workspace, &contact).await?;
+    let erased = caller.ask(call.key, command).await;
+    let (app, workspace) = (&caller.app, &caller.workspace);
+    // A rehearsal may have a contact of a file, which no other service knows.
+    rehearsals::erase(&app.writer, workspace, &contact, app.clock.now()).await?;
+    let Json(erasure) = erased?;
+    commands::erase(&app.writer, workspace, &contact).await?;
     Ok((StatusCode::ACCEPTED, Json(erasure)).into_response())
 }
 

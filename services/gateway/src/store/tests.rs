@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::commands::{self, Accepted, Stored};
 use super::workspaces::Reserved;
-use super::{hooks, sessions, tokens, unmatched_replies, workspaces};
+use super::{hooks, rehearsals, sessions, tokens, unmatched_replies, workspaces};
 use crate::app::Tables;
 
 fn at() -> DateTime<Utc> {
@@ -209,6 +209,8 @@ async fn all(location: &Location) {
     same_columns(&tables, hooks::row::Entity).await;
     same_columns(&tables, commands::row::Entity).await;
     same_columns(&tables, unmatched_replies::row::Entity).await;
+    same_columns(&tables, rehearsals::row::rehearsal::Entity).await;
+    same_columns(&tables, rehearsals::row::run::Entity).await;
     tokens::tests::tokens_open_their_workspace_until_they_expire(&tables).await;
     tokens::tests::a_key_makes_one_token_and_revoking_ends_it(&tables).await;
     tokens::tests::printed_tokens_do_not_pile_up(&tables).await;
@@ -220,6 +222,9 @@ async fn all(location: &Location) {
     hooks::tests::a_hook_is_one_of_its_name_and_goes_when_it_is_removed(&tables).await;
     unmatched_replies::tests::an_unmatched_reply_is_listed_until_it_is_closed(&tables).await;
     unmatched_replies::tests::unmatched_replies_do_not_pile_up(&tables).await;
+    rehearsals::tests::a_rehearsal_runs_until_it_is_ended(&tables).await;
+    rehearsals::tests::a_silent_rehearsal_is_interrupted(&tables).await;
+    rehearsals::tests::rehearsals_do_not_pile_up(&tables).await;
     the_copy_of_users_only_goes_forward(&tables).await;
     one_maker_of_a_workspace_wins(&tables).await;
     a_command_is_kept_until_it_has_its_first_answer(&tables).await;

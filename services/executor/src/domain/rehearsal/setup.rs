@@ -67,6 +67,7 @@ impl RehearsalSetup {
         let steps = self.plan.plan.steps.iter();
         Rehearsal {
             agent: self.agent.name.clone(),
+            version: None,
             started_at: self.start_at,
             steps: steps.map(|step| step.id.clone()).collect(),
             contacts_left: contacts.saturating_sub(runs.len()),

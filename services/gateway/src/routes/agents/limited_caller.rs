@@ -12,12 +12,12 @@ use crate::concurrency::{ConcurrencyLimit, ConcurrencyPermit};
 use crate::problem::ApiError;
 
 /// The limit that a route has.
-pub(super) trait CallLimit: Send + Sync {
+pub(crate) trait CallLimit: Send + Sync {
     fn limit(app: &App) -> &ConcurrencyLimit;
 }
 
 /// Agents that are compiled.
-pub(super) struct Plans;
+pub(crate) struct Plans;
 
 impl CallLimit for Plans {
     fn limit(app: &App) -> &ConcurrencyLimit {
@@ -26,7 +26,7 @@ impl CallLimit for Plans {
 }
 
 /// Agents that are rehearsed.
-pub(super) struct Rehearsals;
+pub(crate) struct Rehearsals;
 
 impl CallLimit for Rehearsals {
     fn limit(app: &App) -> &ConcurrencyLimit {
@@ -36,9 +36,9 @@ impl CallLimit for Rehearsals {
 
 /// A caller who may have one more agent compiled or rehearsed. The permit is taken before the body is read, because
 /// bodies that wait would fill the memory.
-pub(super) struct LimitedCaller<D, L = Plans> {
-    pub(super) caller: May<D>,
-    _permit: ConcurrencyPermit,
+pub(crate) struct LimitedCaller<D, L = Plans> {
+    pub(crate) caller: May<D>,
+    pub(crate) permit: ConcurrencyPermit,
     _limit: PhantomData<L>,
 }
 
@@ -53,7 +53,7 @@ impl<D: Demand, L: CallLimit> FromRequestParts<App> for LimitedCaller<D, L> {
         let caller = May::from_request_parts(parts, app).await?;
         let user = caller.claims.user.as_str();
         Ok(Self {
-            _permit: L::limit(app).take(&caller.workspace, user)?,
+            permit: L::limit(app).take(&caller.workspace, user)?,
             caller,
             _limit: PhantomData,
         })

@@ -34,7 +34,7 @@ pub(crate) async fn show(call: Call<RunReader, HoldId, NoBody, Params>) -> JsonR
     Ok(Json(redact_for(claims, request)))
 }
 
-fn read_wait(text: &str) -> Result<Duration, Problem> {
+pub(crate) fn read_wait(text: &str) -> Result<Duration, Problem> {
     let wait =
         duration::parse(text).map_err(|error| invalid(format!("invalid `wait`: {error}")))?;
     if wait > WAIT_MAX {

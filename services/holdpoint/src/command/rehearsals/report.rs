@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Utc};
-use holdpoint_contracts::duration;
 use holdpoint_contracts::rehearsal::{
-    Outgoing, Rehearsal, RehearsalReport, RehearsedEvent, RehearsedRun, contact_names,
+    Outgoing, Rehearsal, RehearsalChanges, RehearsalDetail, RehearsalStatus, RehearsedAct,
+    RehearsedEvent, RehearsedRun, contact_names, time_between,
 };
 use holdpoint_ids::ContactId;
-use serde::Serialize;
 
 use crate::command::{instant, short_args};
 use crate::table::{Rows, fact_lines};
@@ -19,17 +17,27 @@ const COURSES_MAX: usize = 20;
 /// Most entries of a course that are shown.
 const LINES_MAX: usize = 100;
 
-pub(super) fn text(report: &RehearsalReport) -> String {
-    let RehearsalReport { rehearsal, summary } = report;
+pub(super) fn text(detail: &RehearsalDetail, rehearsal: &Rehearsal) -> String {
+    let (stored, summary) = (&detail.rehearsal, &detail.summary);
     let courses = rehearsal.courses();
-    let mut parts = vec![fact_lines(&[
+    let id = format!("{}, kept until {}", stored.id, instant(stored.kept_until));
+    let mut facts = vec![
         (
             "agent",
             format!("{}, rehearsed: nothing was sent", rehearsal.agent),
         ),
+        ("rehearsal", id),
         ("contacts", rehearsal.runs.len().to_string()),
         ("start", instant(rehearsal.started_at)),
-    ])];
+    ];
+    if stored.status != RehearsalStatus::Completed {
+        let detail = stored.detail.iter().map(|detail| format!(": {detail}"));
+        let missing = rehearsal.contacts_left;
+        let detail: String = detail.collect();
+        let status = format!("{}{detail}; {missing} contacts are missing", stored.status);
+        facts.push(("status", status));
+    }
+    let mut parts = vec![fact_lines(&facts)];
     for runs in courses.iter().take(COURSES_MAX) {
         parts.extend(runs.first().map(|run| course_text(rehearsal, run, runs)));
     }
@@ -80,7 +88,11 @@ fn course_text(rehearsal: &Rehearsal, run: &RehearsedRun, runs: &[&RehearsedRun]
     let mut events = run.timeline.iter().filter(|event| !event.is_minor());
     for event in events.by_ref().take(LINES_MAX) {
         let step = event.step.clone().unwrap_or_default();
-        rows.push([after(rehearsal.started_at, event.at), step, what(event)]);
+        rows.push([
+            time_between(rehearsal.started_at, event.at),
+            step,
+            what(event),
+        ]);
     }
     let left = run.events_left.saturating_add(events.count() as u64);
     let count = runs.len();
@@ -102,25 +114,22 @@ fn course_text(rehearsal: &Rehearsal, run: &RehearsedRun, runs: &[&RehearsedRun]
     text
 }
 
-fn after(start: DateTime<Utc>, at: DateTime<Utc>) -> String {
-    let ms = u64::try_from((at - start).num_milliseconds()).unwrap_or_default();
-    if ms == 0 {
-        return "start".to_owned();
+fn what(event: &RehearsedEvent) -> String {
+    match &event.outgoing {
+        None => event.message.clone(),
+        Some(outgoing) => outgoing_text(outgoing),
     }
-    duration::exact(ms)
 }
 
-fn what(event: &RehearsedEvent) -> String {
-    let message = event.message.as_str();
-    match &event.outgoing {
-        None => message.to_owned(),
-        Some(Outgoing::Call { tool, args }) => format!("{tool} {}", short_args(args)),
-        Some(Outgoing::Request {
+fn outgoing_text(outgoing: &Outgoing) -> String {
+    match outgoing {
+        Outgoing::Call { tool, args } => format!("{tool} {}", short_args(args)),
+        Outgoing::Request {
             request,
             to,
             question,
             deadline,
-        }) => {
+        } => {
             let to = if to.is_empty() {
                 "the owners".to_owned()
             } else {
@@ -129,68 +138,33 @@ fn what(event: &RehearsedEvent) -> String {
             let until = deadline.map(|at| format!(" (until {})", instant(at)));
             format!("{request} to {to}: {question}{}", until.unwrap_or_default())
         }
-        Some(Outgoing::ChildRun { agent }) => format!("starts a run of {agent}"),
+        Outgoing::ChildRun { agent } => format!("starts a run of {agent}"),
     }
 }
 
-/// A contact whose runs differ between two versions of an agent, with the first difference.
-#[derive(Debug, Serialize)]
-pub(super) struct Change {
-    contact: ContactId,
-    /// Empty: the older run does nothing more.
-    before: String,
-    after: String,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct Changes {
-    contacts: usize,
-    changes: Vec<Change>,
-}
-
-/// The contacts whose runs differ.
-pub(super) fn changes(before: &Rehearsal, after: &Rehearsal) -> Changes {
-    let runs = before.runs.iter().zip(&after.runs);
-    let changes = runs.filter_map(|(old, new)| {
-        let old = entries(before.started_at, old);
-        let new_entries = entries(after.started_at, new);
-        let longest = old.len().max(new_entries.len());
-        let place = (0..longest).find(|place| old.get(*place) != new_entries.get(*place))?;
-        let entry = |entries: &[String]| entries.get(place).cloned().unwrap_or_default();
-        Some(Change {
-            contact: new.contact.clone(),
-            before: entry(&old),
-            after: entry(&new_entries),
-        })
-    });
-    Changes {
-        contacts: after.runs.len(),
-        changes: changes.collect(),
-    }
-}
-
-/// What a run does and when, and how it ends.
-fn entries(start: DateTime<Utc>, run: &RehearsedRun) -> Vec<String> {
-    let sent = run.timeline.iter().filter(|event| event.outgoing.is_some());
-    let sent = sent.map(|event| format!("{} {}", after(start, event.at), what(event)));
-    let code = run.code.iter().map(|code| format!(" ({code})"));
-    let code: String = code.collect();
-    let end = match run.ended_at {
-        Some(at) => format!("{} {}{code}", after(start, at), run.status),
-        None => run.message.clone(),
-    };
-    sent.chain([end]).collect()
-}
-
-pub(super) fn changes_text(changes: &Changes) -> String {
-    let (differ, all) = (changes.changes.len(), changes.contacts);
+pub(super) fn changes_text(changes: &RehearsalChanges) -> String {
+    let differ = changes.changes.len().saturating_add(changes.changes_left);
+    let all = changes.contacts;
     let mut text = format!("The runs of {differ} of {all} contacts differ.");
     if differ > 0 {
         let mut rows = Rows::new(&["CONTACT", "BEFORE", "AFTER"]);
         for change in &changes.changes {
-            rows.push([change.contact.as_str(), &change.before, &change.after]);
+            let [before, after] = [&change.before, &change.after].map(|act| act_text(act.as_ref()));
+            rows.push([change.contact.as_str(), &before, &after]);
         }
         text.push_str(&format!("\n\n{}", rows.render()));
     }
+    if changes.changes_left > 0 {
+        text.push_str(&format!("\n{} more contacts", changes.changes_left));
+    }
     text
+}
+
+fn act_text(act: Option<&RehearsedAct>) -> String {
+    let Some(act) = act else {
+        return "nothing more".to_owned();
+    };
+    let outgoing = act.outgoing.as_ref().map(outgoing_text);
+    let words = [act.after.clone(), outgoing, act.end.clone()];
+    words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }

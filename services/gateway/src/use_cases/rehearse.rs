@@ -1,0 +1,217 @@
+//! A rehearsal that is kept: the first contact at once, so that a wrong agent or script is refused, and the others in
+//! the background. The pages, the API and the command line start it here.
+
+use std::time::Duration;
+
+use holdpoint_contracts::Problem;
+use holdpoint_contracts::rehearsal::{
+    CONTACTS_MAX, REPLY_SECONDS_MAX, Rehearsal, RehearsalContact, RehearsalStatus, RehearseAgent,
+    RehearsedRun, SCRIPT_BYTES_MAX, STORED_BYTES_MAX, STORED_CONTACTS_MAX, STORED_SECONDS_MAX,
+};
+use holdpoint_contracts::size::json_bytes;
+use holdpoint_ids::Workspace;
+use holdpoint_store::StoreError;
+use tokio::time::Instant;
+
+use crate::app::App;
+use crate::auth::caller::Caller;
+use crate::concurrency::ConcurrencyPermit;
+use crate::problem::database_away;
+use crate::store::rehearsals::{self, NewRehearsal, RehearsalId, RunsPage};
+
+const REPLY_WITHIN: Duration = Duration::from_secs(REPLY_SECONDS_MAX);
+
+/// Most bytes of the contacts of one request to an executor. The bus takes 1 MiB, with the agent and the script.
+const REQUEST_BYTES_MAX: usize = 512 * 1024;
+
+/// Pause while the executor is unavailable or rehearses for others.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Starts a rehearsal. The permit ends with it.
+///
+/// # Errors
+/// As for `POST /agents/rehearse`.
+pub(crate) async fn start(
+    app: &App,
+    caller: &Caller,
+    mut request: RehearseAgent,
+    permit: ConcurrencyPermit,
+) -> Result<RehearsalId, Problem> {
+    check(&request)?;
+    let ends_at = Instant::now() + Duration::from_secs(STORED_SECONDS_MAX);
+    let contacts = std::mem::take(&mut request.contacts);
+    request.contacts.extend(contacts.first().cloned());
+    let workspace = &caller.workspace;
+    let first = app.bus.query_within(workspace, &request, REPLY_WITHIN);
+    let first: Rehearsal = first.await?;
+    // All runs are those of one version, and they start at the same instant.
+    request.start_at = Some(first.started_at);
+    request.version = first.version;
+    let new = NewRehearsal {
+        workspace,
+        created_by: &caller.claims.user,
+        contacts: contacts.len() as u64,
+        first: &first,
+        now: app.clock.now(),
+    };
+    let id = rehearsals::add(&app.writer, &new).await;
+    let id = id.map_err(database_away)?;
+    let task = RunningRehearsal {
+        app: app.clone(),
+        workspace: workspace.clone(),
+        id,
+        request,
+        place: first.runs.len(),
+        bytes: bytes_of(&first.runs),
+        ends_at,
+        _permit: permit,
+    };
+    app.tasks.spawn(task.run(contacts));
+    Ok(id)
+}
+
+fn check(request: &RehearseAgent) -> Result<(), Problem> {
+    let count = request.contacts.len();
+    if count == 0 || count > STORED_CONTACTS_MAX {
+        return Err(Problem::invalid_body(format!(
+            "`contacts` has {count} entries; expected 1 to {STORED_CONTACTS_MAX}"
+        )));
+    }
+    let script = request.script.as_deref().unwrap_or_default();
+    if script.len() > SCRIPT_BYTES_MAX {
+        let detail = format!("the script is too long; expected at most {SCRIPT_BYTES_MAX} bytes");
+        return Err(Problem::new(422, "invalid_script", detail));
+    }
+    Ok(())
+}
+
+fn bytes_of(runs: &[RehearsedRun]) -> usize {
+    runs.iter().map(json_bytes).sum()
+}
+
+/// A rehearsal in the background.
+struct RunningRehearsal {
+    app: App,
+    workspace: Workspace,
+    id: RehearsalId,
+    /// Without contacts.
+    request: RehearseAgent,
+    /// Contacts that were rehearsed.
+    place: usize,
+    /// Bytes of their runs.
+    bytes: usize,
+    ends_at: Instant,
+    _permit: ConcurrencyPermit,
+}
+
+/// How a rehearsal ended. None: another writer has ended it.
+type End = Option<(RehearsalStatus, Option<String>)>;
+
+impl RunningRehearsal {
+    async fn run(mut self, contacts: Vec<RehearsalContact>) {
+        let closing = self.app.closing.clone();
+        let end = match closing.run_until_cancelled(self.rehearse(&contacts)).await {
+            Some(Ok(end)) => end,
+            Some(Err(error)) => {
+                tracing::error!(%error, id = %self.id, "runs of a rehearsal not stored; it ends");
+                Some((RehearsalStatus::Interrupted, None))
+            }
+            None => Some((RehearsalStatus::Interrupted, None)),
+        };
+        if let Some((status, detail)) = end {
+            let (writer, now) = (&self.app.writer, self.app.clock.now());
+            // If it fails, the rehearsal is marked as interrupted after a while.
+            if let Err(error) =
+                rehearsals::end(writer, self.id, status, detail.as_deref(), now).await
+            {
+                tracing::error!(%error, id = %self.id, "end of a rehearsal not stored");
+            }
+        }
+        self.app.rehearsal_ended.notify_waiters();
+    }
+
+    async fn rehearse(&mut self, contacts: &[RehearsalContact]) -> Result<End, StoreError> {
+        while let Some(left @ [_, ..]) = contacts.get(self.place..) {
+            if Instant::now() >= self.ends_at {
+                let detail = format!("it has reached its limit of {STORED_SECONDS_MAX} seconds");
+                return Ok(Some((RehearsalStatus::Limited, Some(detail))));
+            }
+            let request = RehearseAgent {
+                contacts: next_page(left).to_vec(),
+                ..self.request.clone()
+            };
+            let bus = &self.app.bus;
+            let reply = bus.query_within(&self.workspace, &request, REPLY_WITHIN);
+            let runs = match reply.await {
+                Ok(rehearsal) => rehearsal.runs,
+                Err(problem) if problem.is_transient() => {
+                    tokio::time::sleep(PAUSE).await;
+                    Vec::new()
+                }
+                Err(problem) => return Ok(Some((RehearsalStatus::Failed, Some(problem.detail)))),
+            };
+            self.bytes = self.bytes.saturating_add(bytes_of(&runs));
+            if self.bytes > STORED_BYTES_MAX {
+                let detail = format!("its runs have more than {STORED_BYTES_MAX} bytes");
+                return Ok(Some((RehearsalStatus::Limited, Some(detail))));
+            }
+            // Without runs it notes that this gateway still works on it.
+            let page = RunsPage {
+                workspace: &self.workspace,
+                rehearsal: self.id,
+                place: self.place as u64,
+                runs: &runs,
+            };
+            let now = self.app.clock.now();
+            if !rehearsals::append(&self.app.writer, &page, now).await? {
+                return Ok(None);
+            }
+            self.place = self.place.saturating_add(runs.len());
+        }
+        Ok(Some((RehearsalStatus::Completed, None)))
+    }
+}
+
+/// The first contacts that fit into one request; at least one.
+fn next_page(left: &[RehearsalContact]) -> &[RehearsalContact] {
+    let mut bytes = 0_usize;
+    let fitting = left.iter().take(CONTACTS_MAX).take_while(|contact| {
+        bytes = bytes.saturating_add(json_bytes(contact));
+        bytes <= REQUEST_BYTES_MAX
+    });
+    left.get(..fitting.count().max(1)).unwrap_or(left)
+}
+
+/// Ends a rehearsal, if it runs. The runs that it has are kept.
+pub(crate) async fn cancel(app: &App, id: RehearsalId) -> Result<(), Problem> {
+    let (status, now) = (RehearsalStatus::Cancelled, app.clock.now());
+    let cancelled = rehearsals::end(&app.writer, id, status, None, now).await;
+    cancelled.map_err(database_away)?;
+    app.rehearsal_ended.notify_waiters();
+    Ok(())
+}
+
+/// Waits until a rehearsal of this gateway has ended, at most until a deadline. One of another gateway is read each
+/// second.
+pub(crate) async fn await_end(
+    app: &App,
+    workspace: &Workspace,
+    id: RehearsalId,
+    deadline: Instant,
+) -> Result<Option<rehearsals::Found>, Problem> {
+    loop {
+        let ended = app.rehearsal_ended.notified();
+        let found = app.kept_rehearsals(workspace).find(id).await;
+        let found = found.map_err(database_away)?;
+        let runs = found.as_ref().is_some_and(|it| !it.rehearsal.has_ended());
+        if !runs || Instant::now() >= deadline || app.closing.is_cancelled() {
+            return Ok(found);
+        }
+        let latest = deadline.min(Instant::now() + PAUSE);
+        tokio::select! {
+            () = ended => {}
+            () = tokio::time::sleep_until(latest) => {}
+            () = app.closing.cancelled() => {}
+        }
+    }
+}
