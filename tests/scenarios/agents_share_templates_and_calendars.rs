@@ -19,6 +19,44 @@ async fn templates_and_calendars_are_taken_on_postgres() {
     templates_are_taken(&["--database-url", &postgres.url]).await;
 }
 
+/// Words 4: a ladder counts the working days of a named calendar.
+async fn policies_take_a_calendar(api: &Api) {
+    let policy = |calendar: Value| {
+        json!({ "name": "office", "kind": "escalation", "calendar": calendar,
+            "rungs": [{ "after": "2h", "do": "notify", "to": "@role.sales" }] })
+    };
+    let hours = json!({ "name": "berlin", "from": "09:00", "to": "17:00" });
+    let (status, stored) = api.post("/policies", &policy(hours)).await;
+    assert_eq!(status, 201, "{stored}");
+    let shown = api.get("/policies/office").await;
+    let expected = json!({ "time_zone": "Europe/Berlin", "days": ["mon", "tue", "wed", "thu", "fri"],
+        "from": "09:00", "to": "17:00", "holidays": ["2026-12-25"] });
+    assert_eq!(shown["calendar"], expected, "{shown}");
+    for (calendar, pointer) in [
+        (
+            json!({ "name": "missing", "from": "09:00", "to": "17:00" }),
+            "/calendar/name",
+        ),
+        (
+            json!({ "name": 1, "from": "09:00", "to": "17:00" }),
+            "/calendar/name",
+        ),
+        (
+            json!({ "name": "berlin", "days": ["sat"] }),
+            "/calendar/days",
+        ),
+        (json!({ "name": "berlin", "to": "17:00" }), "/calendar"),
+    ] {
+        let (status, refused) = api.post("/policies", &policy(calendar)).await;
+        assert_eq!(
+            (status, &refused["code"]),
+            (422, &json!("invalid_body")),
+            "{refused}"
+        );
+        assert_eq!(refused["errors"][0]["pointer"], pointer, "{refused}");
+    }
+}
+
 async fn templates_are_taken(args: &[&str]) {
     let mut world = World::with_args(args).await;
     let api = Api::at(&world.up.url, &world.up.token);
@@ -44,6 +82,7 @@ async fn templates_are_taken(args: &[&str]) {
         "instructions": "Send email \"Hello\" to contact\nWait 2 business days" });
     let (status, applied) = api.post("/agents", &agent).await;
     assert_eq!(status, 201, "{applied}");
+    policies_take_a_calendar(&api).await;
     // What an agent has taken stays after the deletion.
     for path in ["/templates/Hello", "/calendars/berlin"] {
         let shown = api.get(path).await;

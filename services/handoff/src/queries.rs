@@ -21,7 +21,8 @@ use serde_json::Value;
 
 use crate::domain::{CountedStandingApproval, Policy, Refusal, Request, User, built_in_policies};
 use crate::store::{
-    self, Filter, Order, Policies, RequestCursor, Requests, Snoozed, StandingApprovals, Users,
+    self, Filter, Order, Policies, RequestCursor, Requests, Snoozed, StandingApprovalFilter,
+    StandingApprovals, Users,
 };
 
 /// Largest context on a card in a list.
@@ -283,7 +284,12 @@ impl HandoffQueries {
         let after = query.cursor.as_deref().map(str::parse).transpose();
         let after =
             after.map_err(|_no_id| invalid("`cursor` is not one that a page before gave"))?;
-        let found = store::list_standing_approvals(&self.db, workspace, after, limit + 1).await;
+        let filter = StandingApprovalFilter {
+            after,
+            agent: query.agent.as_ref(),
+            tool: query.tool.as_ref(),
+        };
+        let found = store::list_standing_approvals(&self.db, workspace, &filter, limit + 1).await;
         let now = self.clock.now();
         let found = found.map_err(failed)?;
         let views = found.iter().map(|one| one.view(now, Vec::new())).collect();

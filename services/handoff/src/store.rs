@@ -35,7 +35,9 @@ pub(crate) use request_row::{
     list_requests_of,
 };
 pub(crate) use retention::has_expired;
-pub(crate) use standing_approval_row::{Entity as StandingApprovals, list_standing_approvals};
+pub(crate) use standing_approval_row::{
+    Entity as StandingApprovals, StandingApprovalFilter, list_standing_approvals,
+};
 pub(crate) use standing_approval_use_row::list_uses;
 pub(crate) use user_change_row::list_user_changes;
 pub(crate) use user_row::{Entity as Users, find_leaving, list_members, list_users};

@@ -72,7 +72,10 @@ impl Rows {
         {
             lines.push(line);
             let pieces = row.map(|row| self.pieces(row, &sentences));
-            lines.extend(indented(&pieces.unwrap_or_default(), width));
+            let pieces = pieces.unwrap_or_default();
+            let pieces = pieces.iter().map(String::as_str);
+            let below = filled(pieces, width.saturating_sub(2));
+            lines.extend(below.into_iter().map(|line| format!("  {line}")));
         }
         lines.join("\n")
     }
@@ -172,26 +175,43 @@ fn trimmed_lines(table: &Table) -> Vec<String> {
     lines.collect()
 }
 
-/// Pieces on lines of at most `width` columns that begin with two spaces. No piece is broken.
-fn indented(pieces: &[String], width: usize) -> Vec<String> {
+/// Columns before the value of a fact.
+const FACT_INDENT: usize = 11;
+
+/// A line for each name and its value. On a terminal, a long value continues below its beginning.
+pub(crate) fn fact_lines(facts: &[(&str, String)]) -> String {
+    let width = Table::new().width().map(usize::from);
+    facts_within(facts, width)
+}
+
+fn facts_within(facts: &[(&str, String)], width: Option<usize>) -> String {
+    let room = width.map(|width| width.saturating_sub(FACT_INDENT).max(1));
+    let lines = facts.iter().map(|(name, value)| {
+        let value = one_line(value);
+        let lines = match room {
+            Some(room) => filled(value.split(' '), room),
+            None => vec![value],
+        };
+        let indent = format!("\n{:FACT_INDENT$}", "");
+        format!("{name:<10} {}", lines.join(&indent))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Words on lines of at most `width` columns. A longer word has a line of its own and is not broken, so that it can be
+/// copied.
+fn filled<'w>(words: impl Iterator<Item = &'w str>, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for piece in pieces {
+    for word in words {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + piece.chars().count() <= width => {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
                 line.push(' ');
-                line.push_str(piece);
+                line.push_str(word);
             }
-            Some(_) | None => lines.push(format!("  {piece}")),
+            Some(_) | None => lines.push(word.to_owned()),
         }
     }
     lines
-}
-
-/// One line for each name and its value.
-pub(crate) fn fact_lines(facts: &[(&str, String)]) -> String {
-    let lines = facts.iter();
-    let lines = lines.map(|(name, value)| format!("{name:<10} {}", one_line(value)));
-    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Replaces line ends and control characters, which would break a table or control the terminal.
@@ -251,6 +271,19 @@ run_22  completed";
             text.lines().count() > 3 && !text.contains("resume in 5 days."),
             "{text}"
         );
+    }
+
+    /// Words 7: a long message of a run is read below its beginning, and its ids can be copied.
+    #[test]
+    fn a_long_fact_continues_below_its_beginning() {
+        let id = "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee";
+        let message = format!("waits for a person {id}");
+        let facts = [("run", "one".to_owned()), ("message", message)];
+        let narrow = "run        one\n\
+                      message    waits for a person\n           run_0193aaaabbbb7ccc8dddeeeeeeeeeeee";
+        assert_eq!(facts_within(&facts, Some(40)), narrow);
+        let piped = facts_within(&facts, None);
+        assert_eq!(piped.lines().count(), 2, "{piped}");
     }
 
     /// Mend D-4: where the other columns leave no room, a sentence has lines of its own.

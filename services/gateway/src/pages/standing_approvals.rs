@@ -63,6 +63,8 @@ async fn list_page(viewer: Viewer, params: Params) -> Result<Markup, PageError> 
     viewer.caller.may(Right::Look)?;
     let query = ListStandingApprovals {
         limit: ENTRIES_MAX,
+        agent: None,
+        tool: None,
         cursor: params.read_as("cursor")?,
     };
     let found: Page<StandingApprovalView> = viewer.query(&query).await?;

@@ -1,10 +1,11 @@
 //! `/policies`: named rules of approval and escalation. Owners and admins change them.
 
-use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Json, Router};
 use holdpoint_contracts::Problem;
+use holdpoint_contracts::executor::{GetLibraryEntry, LibraryEntryView, LibraryKind};
 use holdpoint_contracts::handoff::{
     DeletePolicy, GetPolicy, ListPolicies, PolicyRules, PolicyView, PutPolicy,
 };
@@ -14,11 +15,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::app::App;
-use crate::auth::may::{Administer, Look};
+use crate::auth::may::{Administer, Look, May};
 use crate::body::{from_json, invalid_field};
 use crate::call::{Call, JsonBody};
 use crate::path::NoId;
-use crate::problem::{ApiResult, JsonResult};
+use crate::problem::{ApiError, ApiResult, JsonResult};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -35,7 +36,8 @@ async fn show(call: Call<Look, PolicyName>) -> JsonResult<PolicyView> {
 }
 
 async fn put(call: Call<Administer, NoId, JsonBody<Map<String, Value>>>) -> ApiResult<Response> {
-    let command = read_policy(call.body)?;
+    let body = take_named_calendar(&call.caller, call.body).await?;
+    let command = read_policy(body)?;
     let outcome = call.caller.command(call.key, command).await?;
     Ok(outcome.with_status(StatusCode::CREATED))
 }
@@ -43,6 +45,40 @@ async fn put(call: Call<Administer, NoId, JsonBody<Map<String, Value>>>) -> ApiR
 async fn remove(call: Call<Administer, PolicyName>) -> ApiResult<impl IntoResponse> {
     let name = call.id;
     call.caller.command(None, DeletePolicy { name }).await
+}
+
+/// Replaces `calendar: {name, from, to}` by the days of that calendar of the workspace. The policy keeps them: a later
+/// change of the calendar changes no policy, as it changes no agent.
+async fn take_named_calendar(
+    caller: &May<Administer>,
+    mut body: Map<String, Value>,
+) -> ApiResult<Map<String, Value>> {
+    let Some(Value::Object(calendar)) = body.get_mut("calendar") else {
+        return Ok(body);
+    };
+    let Some(name) = calendar.remove("name") else {
+        return Ok(body);
+    };
+    let own = ["time_zone", "days", "holidays"];
+    if let Some(own) = own.into_iter().find(|field| calendar.contains_key(*field)) {
+        let message = format!("must be absent, because the named calendar has its own `{own}`");
+        return Err(invalid_field(&format!("/calendar/{own}"), &message).into());
+    }
+    let Value::String(name) = name else {
+        return Err(invalid_field("/calendar/name", "must be a text").into());
+    };
+    let kind = LibraryKind::Calendar;
+    let found: Result<Json<LibraryEntryView>, ApiError> =
+        caller.query(GetLibraryEntry { kind, name }).await;
+    let Json(found) = found.map_err(|error| match error.0.status {
+        404 => ApiError(invalid_field("/calendar/name", &error.0.detail)),
+        _ => error,
+    })?;
+    if let Some(Value::Object(days)) = found.value {
+        calendar.insert("time_zone".to_owned(), "UTC".into());
+        calendar.extend(days.into_iter().filter(|(_, value)| !value.is_null()));
+    }
+    Ok(body)
 }
 
 /// Reads `{name, kind, …}` by its kind, so that pointers of errors are exact.

@@ -12,9 +12,9 @@ use holdpoint_contracts::run::Page;
 use holdpoint_ids::StandingApprovalId;
 
 use crate::app::App;
-use crate::auth::may::{Decide, InPerson, Look, May};
-use crate::call::{Call, JsonBody};
-use crate::params::PageParams;
+use crate::auth::may::{Decide, InPerson, Look};
+use crate::call::{Call, JsonBody, NoBody};
+use crate::params::Params;
 use crate::path::NoId;
 use crate::problem::{ApiResult, JsonResult};
 
@@ -24,9 +24,15 @@ pub(crate) fn routes() -> Router<App> {
         .route("/standing-approvals/{id}", get(show).delete(revoke))
 }
 
-async fn list(caller: May<Look>, page: PageParams) -> JsonResult<Page<StandingApprovalView>> {
-    let PageParams { limit, cursor } = page;
-    caller.query(ListStandingApprovals { limit, cursor }).await
+async fn list(call: Call<Look, NoId, NoBody, Params>) -> JsonResult<Page<StandingApprovalView>> {
+    let params = call.params.only(&["agent", "tool", "limit", "cursor"])?;
+    let query = ListStandingApprovals {
+        limit: params.limit()?,
+        agent: params.read_as("agent")?,
+        tool: params.read_as("tool")?,
+        cursor: params.read_as("cursor")?,
+    };
+    call.caller.query(query).await
 }
 
 async fn show(call: Call<Look, StandingApprovalId>) -> JsonResult<StandingApprovalView> {

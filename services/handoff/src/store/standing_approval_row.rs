@@ -1,7 +1,7 @@
 //! Table `standing_approvals`: the terms, and the columns that requests find them by.
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{StandingApprovalId, Workspace};
+use holdpoint_ids::{AgentName, StandingApprovalId, ToolName, Workspace};
 use holdpoint_store::{ROWS_PER_STATEMENT, StateRow, StoreError, StoredState};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
@@ -156,18 +156,28 @@ pub(super) async fn count_live(
     Ok(found)
 }
 
+/// Which standing approvals of a workspace are listed.
+#[derive(Debug, Default)]
+pub(crate) struct StandingApprovalFilter<'f> {
+    pub(crate) after: Option<StandingApprovalId>,
+    pub(crate) agent: Option<&'f AgentName>,
+    pub(crate) tool: Option<&'f ToolName>,
+}
+
 /// A page of a workspace's standing approvals, newest first.
 pub(crate) async fn list_standing_approvals(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
-    after: Option<StandingApprovalId>,
+    filter: &StandingApprovalFilter<'_>,
     limit: u64,
 ) -> Result<Vec<CountedStandingApproval>, StoreError> {
-    let after = after.map(|after| COLUMN.id.lt(after.to_string()));
-    let query = Entity::find()
-        .filter(COLUMN.workspace.eq(workspace.as_str()))
-        .filter(Condition::all().add_option(after))
-        .order_by_desc(Column::Id);
+    let StandingApprovalFilter { after, agent, tool } = filter;
+    let wanted = Condition::all()
+        .add(COLUMN.workspace.eq(workspace.as_str()))
+        .add_option(after.map(|after| COLUMN.id.lt(after.to_string())))
+        .add_option(agent.map(|agent| COLUMN.agent.eq(agent.as_str())))
+        .add_option(tool.map(|tool| COLUMN.tool.eq(tool.as_str())));
+    let query = Entity::find().filter(wanted).order_by_desc(Column::Id);
     let found = Entity::page(db, query, limit).await?;
     count_all(db, found).await
 }

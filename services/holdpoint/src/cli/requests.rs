@@ -54,7 +54,7 @@ pub(crate) enum ActCommand {
         #[command(flatten)]
         requests: RequestRefs,
         /// Reason
-        #[arg(long)]
+        #[arg(long, visible_alias = "comment")]
         reason: String,
     },
     /// Send approvals back: the step that made the arguments runs again

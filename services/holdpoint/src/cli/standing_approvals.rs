@@ -11,7 +11,16 @@ pub(crate) enum StandingApprovalCommand {
     /// Approve calls of a tool by an agent in advance
     Create(Box<CreateStandingApproval>),
     /// List standing approvals, newest first
-    List(PageArgs),
+    List {
+        /// Only those for calls by this agent
+        #[arg(long)]
+        agent: Option<String>,
+        /// Only those for calls of this tool
+        #[arg(long)]
+        tool: Option<String>,
+        #[command(flatten)]
+        page: PageArgs,
+    },
     /// Show a standing approval with its uses
     Show(ById),
     /// Revoke a standing approval; calls that it has approved remain approved

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use anyhow::bail;
 use chrono::{DateTime, SecondsFormat, Utc};
-use holdpoint_contracts::run::RunView;
+use holdpoint_contracts::run::{RunStatus, RunView};
 use serde_json::{Value, json};
 
 use self::action::Action;
@@ -174,7 +174,13 @@ async fn start(session: &Session, args: StartArgs) -> anyhow::Result<ExitKind> {
     if args.watch {
         return watch::watch(session, &run.id.to_string()).await;
     }
-    Ok(ExitKind::Ok)
+    // A run may fail at its first step, before the reply.
+    let has_failed = run.status == RunStatus::Failed;
+    Ok(if has_failed {
+        ExitKind::Failed
+    } else {
+        ExitKind::Ok
+    })
 }
 
 /// `UNTIL` is the first deadline of what the run waits for.

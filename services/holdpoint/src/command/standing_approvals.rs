@@ -15,7 +15,10 @@ impl ClientCommand for StandingApprovalCommand {
     async fn perform(self, session: &Session) -> anyhow::Result<ExitKind> {
         match self {
             Self::Create(terms) => create(session, *terms).await,
-            Self::List(page) => {
+            Self::List { agent, tool, page } => {
+                let mut query = page_query(&page);
+                query.extend(agent.map(|agent| ("agent", agent)));
+                query.extend(tool.map(|tool| ("tool", tool)));
                 let heading = [
                     "STANDING APPROVAL",
                     "STATUS",
@@ -24,7 +27,7 @@ impl ClientCommand for StandingApprovalCommand {
                     "USED",
                     "EXPIRES",
                 ];
-                session.list(LIST, &page_query(&page), heading, row).await
+                session.list(LIST, &query, heading, row).await
             }
             Self::Show(one) => {
                 let path = session.path(Listed::StandingApprovals, &one.id).await?;

@@ -73,6 +73,12 @@ pub struct GetStandingApproval {
 pub struct ListStandingApprovals {
     /// 1 to 500.
     pub limit: u64,
+    /// Only those for calls by this agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentName>,
+    /// Only those for calls of this tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<ToolName>,
     /// `next_cursor` of the page before.
     pub cursor: Option<String>,
 }

@@ -73,7 +73,7 @@ pub(super) async fn unasked_requests_go(db: &DatabaseConnection) {
     let left: BTreeSet<_> = left.into_iter().map(|(key, _)| key).collect();
     let kept: BTreeSet<_> = kept.into_iter().map(|one| boxed(one).key()).collect();
     assert_eq!(left, kept);
-    let standing = list_standing_approvals(db, &acme(), None, 10)
+    let standing = list_standing_approvals(db, &acme(), &StandingApprovalFilter::default(), 10)
         .await
         .unwrap();
     assert_eq!(standing, [], "an expired standing approval");

@@ -1,6 +1,7 @@
 //! Standing approvals and their uses.
 
 use holdpoint_contracts::handoff::{PlannedCall, StandingApprovalTerms};
+use holdpoint_ids::Workspace;
 use holdpoint_kernel::Store as _;
 use holdpoint_store::{StoreError, begin_write, is_conflict};
 use sea_orm::DatabaseConnection;
@@ -10,7 +11,9 @@ use super::{acme, handoff, now, save_all, sqlite};
 use crate::domain::{
     Aggregate, AuditStamp, CallKind, CountedStandingApproval, Effect, Fact, Need, StandingApproval,
 };
-use crate::store::{list_standing_approvals, list_uses, standing_approval_use_row};
+use crate::store::{
+    StandingApprovalFilter, list_standing_approvals, list_uses, standing_approval_use_row,
+};
 
 #[tokio::test]
 async fn uses_of_a_standing_approval_are_counted_and_never_doubled() {
@@ -110,7 +113,7 @@ pub(super) async fn are_counted(db: &DatabaseConnection) {
         (need, Fact::StandingApprovals(found))
     };
     let expected = [
-        of_calls(kind, vec![counted(&one, 2)]),
+        of_calls(kind.clone(), vec![counted(&one, 2)]),
         of_calls(planned.call_kind(), vec![counted(&planned, 0)]),
         (live_count(false), Fact::StandingApprovalCount(2)),
         (live_count(true), Fact::StandingApprovalCount(1)),
@@ -121,29 +124,32 @@ pub(super) async fn are_counted(db: &DatabaseConnection) {
     tx.commit().await.unwrap();
     assert_eq!(found, expected);
 
-    let listed = list_standing_approvals(db, &acme(), None, 10)
-        .await
-        .unwrap();
+    let list = async |workspace: Workspace, filter: StandingApprovalFilter<'_>| {
+        let listed = list_standing_approvals(db, &workspace, &filter, 10).await;
+        listed.unwrap()
+    };
+    let all = list(acme(), StandingApprovalFilter::default()).await;
     let order = [&planned, &other, &revoked, &one, &expired].map(|state| state.id);
-    assert_eq!(
-        listed.iter().map(|one| one.approval.id).collect::<Vec<_>>(),
-        order
-    );
-    let after = list_standing_approvals(db, &acme(), Some(one.id), 10)
-        .await
-        .unwrap();
-    assert_eq!(after, [counted(&expired, 0)]);
+    let ids: Vec<_> = all.iter().map(|one| one.approval.id).collect();
+    assert_eq!(ids, order);
+    let below = StandingApprovalFilter {
+        after: Some(one.id),
+        ..StandingApprovalFilter::default()
+    };
+    assert_eq!(list(acme(), below).await, [counted(&expired, 0)]);
+    let of_other = StandingApprovalFilter {
+        agent: Some(&kind.agent),
+        tool: Some(&"deploy".parse().unwrap()),
+        ..StandingApprovalFilter::default()
+    };
+    assert_eq!(list(acme(), of_other).await, [counted(&other, 1)]);
     let uses = list_uses(db, &acme(), one.id).await.unwrap();
     assert_eq!(
         uses.iter().map(|one| one.number).collect::<Vec<_>>(),
         [2, 1]
     );
-    let elsewhere = "other".parse().unwrap();
-    assert_eq!(
-        list_standing_approvals(db, &elsewhere, None, 10)
-            .await
-            .unwrap(),
-        []
-    );
+    let elsewhere: Workspace = "other".parse().unwrap();
+    let of_elsewhere = list(elsewhere.clone(), StandingApprovalFilter::default()).await;
+    assert_eq!(of_elsewhere, []);
     assert_eq!(list_uses(db, &elsewhere, one.id).await.unwrap(), []);
 }
