@@ -7,7 +7,7 @@ use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::ToolName;
 use serde_json::json;
 
-use crate::domain::model::run::{HoldClosure, MissingTool, StepPhase};
+use crate::domain::model::run::{HoldClosure, MissingTool, Run, StepPhase};
 use crate::domain::rules::fail_step::{TOOL_MISSING, fail_step};
 use crate::domain::rules::open_hold::{answer_form, next_hold_id, open_hold};
 use crate::domain::transition::RunTransition;
@@ -34,6 +34,14 @@ pub(crate) fn ask_about_missing_tool(
         return;
     }
     let (step, since) = (step.id.clone(), instant::write(handed.at));
+    match asked_of_siblings(&transition.run, index) {
+        MissingTool::NotAsked => {}
+        MissingTool::Open(_) => return,
+        MissingTool::KeepsWaiting => {
+            set_missing_tool(transition, index, MissingTool::KeepsWaiting);
+            return;
+        }
+    }
     let id = next_hold_id(&mut transition.run);
     let question = format!(
         "No live node offers the tool {tool}, so {step} waits since {since}. Start a worker that offers it. Should the step keep waiting?"
@@ -54,6 +62,16 @@ pub(crate) fn ask_about_missing_tool(
         "questions": [{ "id": id, "question": question, "schema": answer_form(&spec) }],
     });
     transition.event(EventType::RunAwaitingInput, Some(&step), question, data);
+}
+
+/// What people were asked for another item of the same fan-out. One question is for all of them.
+fn asked_of_siblings(run: &Run, index: usize) -> MissingTool {
+    let asked = run.siblings(index).filter_map(|sibling| {
+        let handed = run.steps.get(sibling)?.phase.try_as_queued_ref()?;
+        Some(handed.missing_tool.clone())
+    });
+    let mut asked = asked.filter(|asked| *asked != MissingTool::NotAsked);
+    asked.next().unwrap_or_default()
 }
 
 /// A node offers the tool again. The question is withdrawn, and asked again if the tool is missing later.
@@ -81,7 +99,14 @@ pub(crate) fn end_missing_tool(
     set_missing_tool(transition, index, next);
     if is_answered && answer == FAIL {
         let message = format!("No node offers its tool, and {} ended the wait", closing.by);
+        let siblings: Vec<_> = transition.run.siblings(index).collect();
         fail_step(transition, index, TOOL_MISSING, &message, None);
+        for sibling in siblings {
+            let step = transition.step(sibling);
+            if step.is_some_and(|step| step.phase.try_as_queued_ref().is_some()) {
+                fail_step(transition, sibling, TOOL_MISSING, &message, None);
+            }
+        }
     }
 }
 

@@ -15,8 +15,12 @@ fn missing(world: &mut World, dispatch: u64) {
 }
 
 fn look(world: &mut World, dispatch: u64, is_offered: bool) {
+    look_at(world, "pay", dispatch, is_offered);
+}
+
+fn look_at(world: &mut World, step: &str, dispatch: u64, is_offered: bool) {
     world.give(RunInput::ToolAvailability {
-        step: "pay".to_owned(),
+        step: step.to_owned(),
         dispatch,
         tool: "own.pay".parse().unwrap(),
         is_offered,
@@ -163,5 +167,52 @@ fn a_paused_run_asks_no_person_and_keeps_an_answer_for_later() {
     world.close_as(hold, HoldOutcome::Answered, json!("fail the step"));
     assert_eq!(world.step("pay").phase.status(), StepStatus::Queued);
     world.resume(ResumeMode::Continue);
+    assert_eq!(world.status(), RunStatus::Failed);
+}
+
+/// Gate 1, S2-R9: one question is for all items of a fan-out, and so is its answer.
+#[test]
+fn people_are_asked_once_for_all_items() {
+    let plan = |on_error: &str| {
+        format!(
+            "  - {{ id: pay, for_each: [a, b, c], parallel: 2, tool: own.pay, on_error: {on_error} }}\n"
+        )
+    };
+    let missing_for = |world: &mut World, item: &str| {
+        let dispatch = world.dispatch(item);
+        look_at(world, item, dispatch, false);
+    };
+    let hold_of = |world: &World| world.step("pay-0").missing_tool().unwrap().id;
+    let mut world = World::started(&plan("fail"));
+    missing_for(&mut world, "pay-0");
+    missing_for(&mut world, "pay-1");
+    assert_eq!(world.run().holds, 1);
+    let hold = hold_of(&world);
+    world.close_as(hold, HoldOutcome::Answered, json!("keep waiting"));
+    missing_for(&mut world, "pay-1");
+    missing_for(&mut world, "pay-0");
+    assert_eq!(world.run().holds, 1, "the answer is for both");
+
+    let mut world = World::started(&plan("continue"));
+    missing_for(&mut world, "pay-1");
+    missing_for(&mut world, "pay-0");
+    let hold = world.step("pay-1").missing_tool().unwrap().id;
+    world.close_as(hold, HoldOutcome::Answered, json!("fail the step"));
+    let steps = world.run().steps.iter();
+    let queued = steps.filter(|step| step.phase.status() == StepStatus::Queued);
+    let queued: Vec<_> = queued.map(|step| step.id.as_str()).collect();
+    assert_eq!(
+        queued,
+        ["pay-2"],
+        "both items have failed, and the third one starts"
+    );
+
+    let mut world = World::started(&plan("fail"));
+    missing_for(&mut world, "pay-0");
+    world.close_as(
+        hold_of(&world),
+        HoldOutcome::Answered,
+        json!("fail the step"),
+    );
     assert_eq!(world.status(), RunStatus::Failed);
 }

@@ -18,6 +18,17 @@ impl Run {
         step.is_some_and(|step| step.child_of.is_some())
     }
 
+    /// The other items of the fan-out of a child.
+    pub fn siblings(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
+        let parent = |step: &Step| step.child_of.map(|of| of.parent);
+        let of = self.steps.get(index).and_then(parent);
+        let steps = self.steps.iter().enumerate();
+        steps.filter_map(move |(sibling, step)| {
+            let is_sibling = of.is_some() && parent(step) == of && sibling != index;
+            is_sibling.then_some(sibling)
+        })
+    }
+
     /// Number of the steps that are in the plan. Children follow them.
     #[must_use]
     pub fn planned_len(&self) -> usize {
