@@ -93,78 +93,77 @@ async fn a_run_does_what_its_rehearsal_shows() {
     }
 }
 
+/// A request for a rehearsal, the status and code that it gets, and words of the error.
+type Case = (Value, u16, &'static str, &'static str);
+
+async fn assert_refused(cases: impl IntoIterator<Item = Case>) {
+    let world = World::with_test_clock().await;
+    for (body, status, code, words) in cases {
+        let (found, problem) = world.up.post("/agents/rehearse", &body).await.unwrap();
+        assert_eq!(found, status, "{problem}");
+        assert_eq!(problem["code"], code, "{problem}");
+        assert!(problem.to_string().contains(words), "{words}: {problem}");
+    }
+}
+
+const WAITS: &str = "agent: a\nsteps: [{ id: rest, wait: 5 days }]";
+
+/// Words 6: the contacts of a rehearsal are bounded, and each is one.
+#[tokio::test]
+async fn wrong_contacts_of_a_rehearsal_get_a_clear_error() {
+    let many: Vec<_> = (0..101).map(|n| json!({ "id": format!("c{n}") })).collect();
+    let large = json!([{ "id": "c", "fields": { "big": "x".repeat(70_000) } }]);
+    let twice = json!([{ "id": "ann" }, { "id": "ann" }]);
+    let cases = [
+        (many.into(), "expected 1 to 100"),
+        (json!([]), "expected 1 to 100"),
+        (large, "more than 65536 bytes"),
+        (twice, "given twice"),
+    ];
+    let cases = cases.map(|(contacts, words)| {
+        let body = json!({ "text": WAITS, "contacts": contacts });
+        (body, 422, "invalid_body", words)
+    });
+    assert_refused(cases).await;
+}
+
 /// Words 6: a stored agent is rehearsed by its name, in its own workspace only.
 #[tokio::test]
 async fn a_wrong_rehearsal_gets_a_clear_error() {
-    let world = World::with_test_clock().await;
-    let contacts: Vec<_> = (0..101).map(|n| json!({ "id": format!("c{n}") })).collect();
-    let large = json!([{ "id": "c", "fields": { "big": "x".repeat(70_000) } }]);
     let one = json!([{ "id": "ann" }]);
-    let agent = "agent: a\nsteps: [{ id: rest, wait: 5 days }]";
-    for (body, status, code, words) in [
-        (
-            json!({ "text": agent, "contacts": contacts }),
-            422,
-            "invalid_body",
-            "expected 1 to 100",
-        ),
-        (
-            json!({ "text": agent, "contacts": [] }),
-            422,
-            "invalid_body",
-            "expected 1 to 100",
-        ),
-        (
-            json!({ "text": agent, "contacts": large }),
-            422,
-            "invalid_body",
-            "more than 65536 bytes",
-        ),
-        (
-            json!({ "contacts": one }),
-            422,
-            "invalid_body",
+    let with = |more: Value| {
+        let mut body = json!({ "contacts": one });
+        body.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        body
+    };
+    let invalid = |more, words| (with(more), 422, "invalid_body", words);
+    let unknown_step = json!({ "text": WAITS, "script": "people: [{ step: rst }]" });
+    let broken = json!({ "text": "agent: a\nsteps: [{ wait: soon }]" });
+    let missing = json!({ "agent": "missing" });
+    assert_refused([
+        invalid(json!({}), "either `text` or `agent`"),
+        invalid(
+            json!({ "text": WAITS, "agent": "a" }),
             "either `text` or `agent`",
         ),
-        (
-            json!({ "text": agent, "agent": "a", "contacts": one }),
-            422,
-            "invalid_body",
-            "either `text` or `agent`",
+        invalid(
+            json!({ "text": WAITS, "version": 1 }),
+            "`version` needs `agent`",
         ),
+        invalid(json!({ "text": WAITS, "seconds": 11 }), "from 1 to 10"),
+        invalid(json!({ "text": WAITS, "start": 1 }), "start"),
+        (with(missing), 404, "not_found", "missing"),
+        (with(broken), 422, "invalid_agent", ""),
         (
-            json!({ "agent": "missing", "contacts": one }),
-            404,
-            "not_found",
-            "missing",
-        ),
-        (
-            json!({ "text": "agent: a\nsteps: [{ wait: soon }]", "contacts": one }),
-            422,
-            "invalid_agent",
-            "",
-        ),
-        (
-            json!({ "text": agent, "contacts": one, "script": "people: [{ step: rst }]" }),
+            with(unknown_step),
             422,
             "invalid_script",
             "did you mean `rest`?",
         ),
-        (
-            json!({ "text": agent, "contacts": one, "start": 1 }),
-            422,
-            "invalid_body",
-            "start",
-        ),
-    ] {
-        let (found, problem) = world.up.post("/agents/rehearse", &body).await.unwrap();
-        assert_eq!(
-            (found, &problem["code"]),
-            (status, &json!(code)),
-            "{problem}"
-        );
-        assert!(problem.to_string().contains(words), "{problem}");
-    }
+    ])
+    .await;
 }
 
 /// A rehearsal of one version of the agent `a` with 150 contacts, once it has ended; its path.
@@ -259,6 +258,56 @@ async fn a_rehearsal_is_kept_until_it_is_deleted() {
     assert_eq!(listed["items"], json!([]), "{listed}");
 }
 
+/// Words 6: the contacts before one that a script refuses are kept. The detail has its place and not its id.
+#[tokio::test]
+async fn a_refused_contact_ends_a_rehearsal_with_the_runs_before_it() {
+    let world = World::with_test_clock().await;
+    let agent =
+        "agent: a\nsteps: [{ id: which, ask: { question: Which?, options: [x, y], timeout: 1d } }]";
+    let script = "people: [{ step: which, contact: sue, answer: z }, { step: which, answer: x }]";
+    let contacts = ["ann", "bob", "sue", "zoe"].map(|id| json!({ "id": id }));
+    let body = json!({ "text": agent, "script": script, "contacts": contacts });
+    let (status, started) = world.up.post("/rehearsals", &body).await.unwrap();
+    assert_eq!(status, 201, "{started}");
+    let path = format!("/rehearsals/{}", started["id"].as_str().unwrap());
+    let (_, ended) = world.up.get(&format!("{path}?wait=30s")).await.unwrap();
+    assert_eq!(
+        (&ended["status"], &ended["rehearsed"]),
+        (&json!("failed"), &json!(2)),
+        "{ended}"
+    );
+    let detail = ended["detail"].as_str().unwrap();
+    assert!(
+        detail.starts_with("contact number 3: ") && !detail.contains("sue"),
+        "{detail}"
+    );
+    for cursor in ["9223372036854775808", "-1", "x"] {
+        let (status, _) = world
+            .up
+            .get(&format!("{path}/runs?cursor={cursor}"))
+            .await
+            .unwrap();
+        assert_eq!(status, 400, "{cursor}");
+    }
+    let first = &contacts[..1];
+    let body = json!({ "text": agent, "script": script, "contacts": [contacts[2]] });
+    let (status, refused) = world.up.post("/rehearsals", &body).await.unwrap();
+    assert_eq!(
+        (status, &refused["code"]),
+        (422, &json!("invalid_script")),
+        "{refused}"
+    );
+    let (status, _) = world.up.post_yaml("/agents", agent).await.unwrap();
+    assert_eq!(status, 201);
+    let body = json!({ "agent": "a", "version": u32::MAX, "contacts": first });
+    let (status, refused) = world.up.post("/rehearsals", &body).await.unwrap();
+    assert_eq!(
+        (status, &refused["code"]),
+        (404, &json!("not_found")),
+        "{refused}"
+    );
+}
+
 /// Words 6: a rehearsal that runs is cancelled, and one that a kill has ended is marked.
 #[tokio::test]
 async fn a_rehearsal_is_cancelled_and_interrupted() {
@@ -296,6 +345,22 @@ async fn a_rehearsal_is_cancelled_and_interrupted() {
         (200, &json!("cancelled")),
         "{ended}"
     );
+    let stopped = start(&world).await;
+    world.up.terminate().await.unwrap();
+    world.up.restart().await.unwrap();
+    let (_, read) = world.up.get(&stopped).await.unwrap();
+    assert_eq!(read["status"], "interrupted", "{read}");
+    let detail = read["detail"].as_str().unwrap();
+    assert!(detail.contains("start it again"), "{read}");
+    let erased = start(&world).await;
+    let (status, _) = world
+        .up
+        .post("/contacts/zoe/erase", &json!({}))
+        .await
+        .unwrap();
+    assert_eq!(status, 404);
+    let (_, read) = world.up.get(&erased).await.unwrap();
+    assert_eq!(read["status"], "cancelled", "{read}");
     let killed = start(&world).await;
     world.up.kill9().await.unwrap();
     world.up.restart().await.unwrap();

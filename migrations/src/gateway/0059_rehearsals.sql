@@ -32,3 +32,9 @@ CREATE TABLE rehearsed_runs (
     PRIMARY KEY (rehearsal, place)
 );
 CREATE INDEX rehearsed_runs_by_contact ON rehearsed_runs (workspace, contact);
+
+-- How many erasures of contacts a workspace has had. A rehearsal that began before one of them is not added.
+CREATE TABLE rehearsal_erasures (
+    workspace varchar NOT NULL PRIMARY KEY,
+    erasures {bigint} NOT NULL
+);

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strum::IntoStaticStr;
 
+/// Largest contact, in bytes of JSON.
+pub const CONTACT_BYTES_MAX: usize = 64 * 1024;
+
 words!(ActivityKind);
 
 /// A contact: its id and whatever else is known of it.

@@ -10,8 +10,11 @@ use holdpoint_ids::{AgentName, ContactId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::contact::CONTACT_BYTES_MAX;
 use crate::history::EventType;
+use crate::problem::Problem;
 use crate::run::{HoldKind, RunStatus};
+use crate::size::json_bytes;
 
 pub use changes::{RehearsalChange, RehearsalChanges, RehearsedAct, time_between};
 pub use stored::{
@@ -79,6 +82,9 @@ pub struct RehearseAgent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(with = "crate::instant::option")]
     pub start_at: Option<DateTime<Utc>>,
+    /// Longest time of one reply, 1 to [`SECONDS_MAX`]; none: the longest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -88,6 +94,32 @@ pub struct RehearsalContact {
     /// Everything but the id.
     #[serde(default)]
     pub fields: Map<String, Value>,
+}
+
+/// Checks the contacts of a request that takes at most `max`.
+///
+/// # Errors
+/// 422 for a wrong number of contacts, for one that is too large, and for one that is given twice.
+pub fn check_contacts(contacts: &[RehearsalContact], max: usize) -> Result<(), Problem> {
+    let count = contacts.len();
+    if count == 0 || count > max {
+        return Err(Problem::invalid_body(format!(
+            "`contacts` has {count} entries; expected 1 to {max}"
+        )));
+    }
+    let mut ids = BTreeSet::new();
+    for contact in contacts {
+        let id = &contact.id;
+        if json_bytes(&contact.fields) > CONTACT_BYTES_MAX {
+            let detail = format!("the contact {id} has more than {CONTACT_BYTES_MAX} bytes");
+            return Err(Problem::invalid_body(detail));
+        }
+        if !ids.insert(id) {
+            let detail = format!("the contact {id} is given twice; expected each contact once");
+            return Err(Problem::invalid_body(detail));
+        }
+    }
+    Ok(())
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -102,7 +134,7 @@ pub struct Rehearsal {
     pub steps: Vec<String>,
     /// One of each rehearsed contact, in the order of the request.
     pub runs: Vec<RehearsedRun>,
-    /// Contacts at the end of the request that were not rehearsed, because time or size was used up.
+    /// Contacts at the end of the request that were not rehearsed: time or size was used up, or the next one fails.
     pub contacts_left: usize,
 }
 

@@ -1,5 +1,6 @@
 //! Why the executor refuses an input. Codes are stable; texts may change.
 
+use holdpoint_contracts::contact::CONTACT_BYTES_MAX;
 use holdpoint_contracts::executor::LibraryKind;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::operation::{HOLD_FILTER_RUNS_MAX, OPERATION_RUNS_MAX, OPERATIONS_MAX};
@@ -11,7 +12,6 @@ use holdpoint_ids::{
 };
 
 use crate::domain::decision::Undecided;
-use crate::domain::model::contact::CONTACT_BYTES_MAX;
 use crate::domain::model::library::{ENTRIES_MAX, LIBRARY_BYTES_MAX};
 use crate::domain::model::run::{
     KEPT_SIGNALS_MAX, LABEL_CHARS_MAX, QUESTIONS_MAX, RETRIES_MAX, SIGNAL_BYTES_MAX,

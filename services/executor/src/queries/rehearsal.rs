@@ -7,6 +7,7 @@ use chrono::{DateTime, Datelike as _, DurationRound as _, TimeDelta, Utc};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::rehearsal::{
     CONTACTS_MAX, Rehearsal, RehearsalContact, RehearseAgent, SECONDS_MAX, WAIT_SECONDS_MAX,
+    check_contacts,
 };
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_ids::{AgentName, Workspace};
@@ -14,7 +15,6 @@ use holdpoint_ids::{AgentName, Workspace};
 use super::ExecutorQueries;
 use super::query_error::QueryError;
 use crate::domain::Tool;
-use crate::domain::contact::CONTACT_BYTES_MAX;
 use crate::domain::plan::Plan;
 use crate::domain::rehearsal::rehearse;
 use crate::domain::rehearsal::script::Script;
@@ -37,9 +37,16 @@ impl ExecutorQueries {
         workspace: &Workspace,
         query: RehearseAgent,
     ) -> Result<Rehearsal, QueryError> {
-        check_contacts(&query.contacts)?;
+        check_contacts(&query.contacts, CONTACTS_MAX)?;
         if query.start_at.is_some_and(|at| !YEARS.contains(&at.year())) {
             let detail = format!("`start_at` is from {} to {}", YEARS.start(), YEARS.end());
+            return Err(QueryError(Problem::invalid_body(detail)));
+        }
+        if query
+            .seconds
+            .is_some_and(|time| !(1..=SECONDS_MAX).contains(&time))
+        {
+            let detail = format!("`seconds` is from 1 to {SECONDS_MAX}");
             return Err(QueryError(Problem::invalid_body(detail)));
         }
         let Ok(_waiting) = self.waiting_rehearsals.try_acquire() else {
@@ -58,7 +65,9 @@ impl ExecutorQueries {
             contacts,
             script,
             start_at,
+            seconds,
         } = query;
+        let time = Duration::from_secs(seconds.unwrap_or(SECONDS_MAX));
         let start_at = start_at.unwrap_or_else(|| this_minute(self.clock.now()));
         let (plan, version) = match (text, agent, version) {
             (Some(text), None, None) => (self.compile(workspace, text).await?, None),
@@ -78,7 +87,7 @@ impl ExecutorQueries {
         let setup = RehearsalSetup::new(workspace, plan, tools, script, start_at)
             .map_err(|error| Problem::invalid_body(error.to_string()))?;
         let rehearsal = Self::blocking(move || {
-            let rehearsal = rehearse_all(&setup, &contacts);
+            let rehearsal = rehearse_all(&setup, &contacts, time);
             drop(permit);
             rehearsal
         });
@@ -130,37 +139,22 @@ fn this_minute(now: DateTime<Utc>) -> DateTime<Utc> {
     now.duration_trunc(TimeDelta::minutes(1)).unwrap_or(now)
 }
 
-fn check_contacts(contacts: &[RehearsalContact]) -> Result<(), Problem> {
-    let count = contacts.len();
-    if count == 0 || count > CONTACTS_MAX {
-        return Err(Problem::invalid_body(format!(
-            "`contacts` has {count} entries; expected 1 to {CONTACTS_MAX}"
-        )));
-    }
-    let large = contacts
-        .iter()
-        .find(|contact| json_bytes(&contact.fields) > CONTACT_BYTES_MAX);
-    match large {
-        None => Ok(()),
-        Some(contact) => Err(Problem::invalid_body(format!(
-            "the contact {} has more than {CONTACT_BYTES_MAX} bytes",
-            contact.id
-        ))),
-    }
-}
-
 fn rehearse_all(
     setup: &RehearsalSetup,
     contacts: &[RehearsalContact],
+    time: Duration,
 ) -> Result<Rehearsal, Problem> {
-    let ends_at = Instant::now() + Duration::from_secs(SECONDS_MAX);
+    let ends_at = Instant::now() + time;
     let may_continue = || Instant::now() < ends_at;
     let mut runs = Vec::with_capacity(contacts.len());
     let mut bytes = 0_usize;
     for contact in contacts {
-        let run = rehearse(setup, contact, &may_continue).map_err(invalid_script)?;
-        let Some(run) = run else {
-            break;
+        let run = match rehearse(setup, contact, &may_continue) {
+            Ok(Some(run)) => run,
+            Ok(None) => break,
+            // The caller gets the runs before it, and the error of the next request.
+            Err(_) if !runs.is_empty() => break,
+            Err(error) => return Err(invalid_script(error)),
         };
         bytes = bytes.saturating_add(json_bytes(&run));
         // The timeline of one run fits.

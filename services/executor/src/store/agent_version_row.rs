@@ -39,7 +39,9 @@ pub(crate) async fn one(
     agent: &AgentName,
     version: u32,
 ) -> Result<Option<Plan>, StoreError> {
-    let version = i32::try_from(version).map_err(Entity::broken)?;
+    let Ok(version) = i32::try_from(version) else {
+        return Ok(None);
+    };
     let key = (workspace.to_string(), agent.to_string(), version);
     Entity::find_by_id(key)
         .one(db)

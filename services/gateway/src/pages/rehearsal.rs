@@ -1,4 +1,4 @@
-//! The rehearsal of an agent with the first contacts of the workspace: what its runs would do, and when.
+//! The form that rehearses an agent with the first contacts of the workspace, and its earlier rehearsals.
 
 mod report;
 pub(super) mod row;
@@ -22,8 +22,8 @@ use super::labels;
 use super::navigation::{self, Section};
 use super::session::{Fields, PageError, PostedForm, Viewer, parse_id};
 use crate::problem::{self, database_away};
-use crate::store::rehearsals::RehearsalId;
-use crate::use_cases::rehearse;
+use crate::store::rehearsals::{self, RehearsalId};
+use crate::use_cases::rehearse::{self, Start};
 
 /// Contacts of one rehearsal on the page.
 const CONTACTS_SHOWN: u64 = 50;
@@ -68,6 +68,8 @@ async fn perform(
     let permit = app
         .rehearsals
         .take(&caller.workspace, caller.claims.user.as_str())?;
+    let erasures = rehearsals::count_erasures(&app.writer, &caller.workspace).await;
+    let erasures = erasures.map_err(database_away)?;
     let version = fields.get_text("version").map(str::parse).transpose();
     let version = version.map_err(|_error| {
         Problem::new(
@@ -98,8 +100,14 @@ async fn perform(
         contacts: contacts.collect(),
         script: fields.get_text("script").map(str::to_owned),
         start_at: None,
+        seconds: None,
     };
-    let id = rehearse::start(app, caller, request, permit).await?;
+    let start = Start {
+        request,
+        erasures,
+        permit,
+    };
+    let id = rehearse::start(app, caller, start).await?;
     let deadline = Instant::now() + END_WITHIN;
     rehearse::await_end(app, &caller.workspace, id, deadline).await?;
     Ok(id)

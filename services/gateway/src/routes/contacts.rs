@@ -111,6 +111,7 @@ async fn erase(call: Call<InPerson<Administer>, ContactId>) -> ApiResult<Respons
     let (app, workspace) = (&caller.app, &caller.workspace);
     // A rehearsal may have a contact of a file, which no other service knows.
     rehearsals::erase(&app.writer, workspace, &contact, app.clock.now()).await?;
+    app.rehearsal_ended.notify_waiters();
     let Json(erasure) = erased?;
     commands::erase(&app.writer, workspace, &contact).await?;
     Ok((StatusCode::ACCEPTED, Json(erasure)).into_response())

@@ -14,7 +14,7 @@ use holdpoint_contracts::run::Page;
 use holdpoint_ids::AgentName;
 use tokio::time::Instant;
 
-use super::agents::limited_caller::{LimitedCaller, Rehearsals};
+use super::agents::limited_caller::LimitedCaller;
 use super::requests::wait::read_wait;
 use crate::app::App;
 use crate::auth::may::{Look, May};
@@ -25,7 +25,7 @@ use crate::params::{Params, invalid};
 use crate::path::NoId;
 use crate::problem::{ApiError, ApiResult, JsonResult};
 use crate::store::rehearsals::{self, Found, RehearsalId};
-use crate::use_cases::rehearse;
+use crate::use_cases::rehearse::{self, Start};
 
 /// Most runs of one page. The longest timelines together stay below 4 MiB.
 const RUNS_PAGE_MAX: u64 = 25;
@@ -42,15 +42,24 @@ pub(crate) fn routes() -> Router<App> {
         .route("/rehearsals/{id}/changes", get(changes))
 }
 
-/// Refuses a wrong agent or script. The contacts after the first one are rehearsed after the reply.
-async fn start(call: Call<LimitedCaller<Look, Rehearsals>, NoId, Body>) -> ApiResult<Response> {
-    let LimitedCaller { caller, permit, .. } = call.caller;
-    let (app, key) = (&caller.app, call.key);
+/// Refuses a wrong agent or script. The contacts after the first one are rehearsed after the reply. The permit is taken
+/// after the body: a slow body would keep the workspace from rehearsing, and a repetition needs none.
+async fn start(call: Call<LimitedCaller<Look>, NoId, Body>) -> ApiResult<Response> {
+    let (caller, key) = (call.caller.caller, call.key);
+    let app = &caller.app;
     if let Some(answer) = find_answer(app, key.as_ref()).await? {
         return Ok((StatusCode::CREATED, Json(answer)).into_response());
     }
     let request: RehearseAgent = call.body.json(false)?;
-    let id = rehearse::start(app, &caller, request, permit).await?;
+    let workspace = &caller.workspace;
+    let start = Start {
+        request,
+        permit: app
+            .rehearsals
+            .take(workspace, caller.claims.user.as_str())?,
+        erasures: rehearsals::count_erasures(&app.writer, workspace).await?,
+    };
+    let id = rehearse::start(app, &caller, start).await?;
     let Found { rehearsal, .. } = find(&caller, id).await?;
     let answer = serde_json::to_value(&rehearsal).unwrap_or_default();
     keep_answer(app, &caller, key.as_ref(), answer).await;
@@ -84,7 +93,7 @@ async fn show(call: Call<Look, RehearsalId, NoBody, Params>) -> JsonResult<Rehea
             found.ok_or_else(|| not_found(id))?
         }
     };
-    let heads = rehearsals::heads(&app.readers, id).await?;
+    let heads = rehearsals::heads(&app.writer, id).await?;
     Ok(Json(RehearsalDetail {
         summary: RehearsalSummary::of(&heads, &found.steps),
         rehearsal: found.rehearsal,
@@ -97,7 +106,8 @@ async fn runs(call: Call<Look, RehearsalId, NoBody, Params>) -> JsonResult<Page<
     let (caller, id) = (call.caller, call.id);
     let params = call.params.only(&["limit", "cursor"])?;
     let limit = params.limit()?.min(RUNS_PAGE_MAX);
-    let from = params.read_as("cursor")?.unwrap_or(0);
+    let from: Option<u32> = params.read_as("cursor")?;
+    let from = from.unwrap_or(0).into();
     find(&caller, id).await?;
     let placed = rehearsals::runs(&caller.app.readers, id, from, limit + 1).await?;
     let Page { items, next_cursor } = Page::cut(placed, limit, |last| {
@@ -116,6 +126,10 @@ async fn changes(call: Call<Look, RehearsalId, NoBody, Params>) -> JsonResult<Re
     let from = from.ok_or_else(|| {
         invalid("`from` is missing; expected the id of the rehearsal to compare with")
     })?;
+    let _permit = caller
+        .app
+        .plans
+        .take(&caller.workspace, caller.claims.user.as_str())?;
     let _one_reader = caller.app.reading_rehearsals.lock().await;
     let after = load(&caller, call.id).await?;
     let before = load(&caller, from).await?;
@@ -139,7 +153,7 @@ async fn cancel(call: Call<Look, RehearsalId>) -> JsonResult<StoredRehearsal> {
 async fn remove(call: Call<Look, RehearsalId>) -> ApiResult<StatusCode> {
     let (caller, id) = (call.caller, call.id);
     require_creator(&caller, &find(&caller, id).await?)?;
-    if rehearsals::remove(&caller.app.writer, &caller.workspace, id).await? {
+    if rehearse::remove(&caller.app, &caller.workspace, id).await? {
         return Ok(StatusCode::NO_CONTENT);
     }
     Err(not_found(id))

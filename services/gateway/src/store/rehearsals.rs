@@ -18,12 +18,12 @@ use holdpoint_ids::{AgentName, ContactId, UserName, Workspace};
 use holdpoint_store::{
     BrokenRow as _, StoreError, Transaction, begin_write, insert_rows, mark_for_compaction,
 };
-use row::{rehearsal, run};
-use sea_orm::sea_query::Expr;
+use row::{erasures, rehearsal, run};
+use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
 use sea_orm::{
     ActiveValue::{NotSet, Set},
-    ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait, QueryFilter, QueryOrder,
-    QuerySelect, Select,
+    ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait, PaginatorTrait as _,
+    QueryFilter, QueryOrder, QuerySelect, Select,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -34,7 +34,7 @@ use super::row_id::row_id;
 pub(crate) const SILENT_MAX: TimeDelta = TimeDelta::seconds(45);
 
 /// Why a rehearsal is interrupted.
-const INTERRUPTED: &str = "its gateway ended before the rehearsal did; start it again";
+pub(crate) const INTERRUPTED: &str = "its gateway ended before the rehearsal did; start it again";
 
 row_id!(RehearsalId, "rehearsal", "reh_");
 
@@ -45,8 +45,14 @@ pub(crate) struct NewRehearsal<'r> {
     pub(crate) created_by: &'r UserName,
     pub(crate) contacts: u64,
     pub(crate) first: &'r Rehearsal,
+    /// Before the contacts were read.
+    pub(crate) erasures: Erasures,
     pub(crate) now: DateTime<Utc>,
 }
+
+/// How many erasures of contacts a workspace has had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Erasures(i64);
 
 /// Runs of a rehearsal, from a place among its contacts on.
 #[derive(Debug)]
@@ -64,11 +70,20 @@ pub(crate) struct Found {
     pub(crate) steps: Vec<String>,
 }
 
-/// Adds a running rehearsal, and drops the oldest ended ones above the limit of the workspace.
+pub(crate) async fn count_erasures(
+    writer: &DatabaseConnection,
+    workspace: &Workspace,
+) -> Result<Erasures, StoreError> {
+    let found = erasures::Entity::find_by_id(workspace.as_str()).one(writer);
+    Ok(Erasures(found.await?.map_or(0, |row| row.erasures)))
+}
+
+/// Adds a running rehearsal, and drops ended ones above the limit of the workspace. None: a contact was erased since
+/// the contacts were read.
 pub(crate) async fn add(
     writer: &DatabaseConnection,
     new: &NewRehearsal<'_>,
-) -> Result<RehearsalId, StoreError> {
+) -> Result<Option<RehearsalId>, StoreError> {
     let first = new.first;
     let row = rehearsal::ActiveModel {
         id: NotSet,
@@ -87,6 +102,10 @@ pub(crate) async fn add(
         ended_at: Set(None),
     };
     let tx = begin_write(writer).await?;
+    if !lock_erasures(&tx, new.workspace, new.erasures).await? {
+        tx.rollback().await?;
+        return Ok(None);
+    }
     let id = rehearsal::Entity::insert(row)
         .exec(&tx)
         .await?
@@ -98,26 +117,49 @@ pub(crate) async fn add(
         runs: &first.runs,
     };
     insert_runs(&tx, &page).await?;
-    drop_oldest(&tx, new.workspace).await?;
+    drop_oldest(&tx, new).await?;
     tx.commit().await?;
-    Ok(RehearsalId(id))
+    Ok(Some(RehearsalId(id)))
 }
 
-/// Deletes the oldest rehearsals above the limit. One that still runs is above it for a minute at most.
-async fn drop_oldest(db: &Transaction, workspace: &Workspace) -> Result<(), StoreError> {
-    let newest_to_drop = rehearsal::Entity::find()
-        .filter(rehearsal::Column::Workspace.eq(workspace.as_str()))
-        .order_by_desc(rehearsal::Column::Id)
-        .offset(KEPT_MAX)
-        .one(db)
-        .await?;
-    let Some(last) = newest_to_drop else {
-        return Ok(());
+/// Locks the number of erasures until the end of the transaction. Returns whether it is still this one.
+async fn lock_erasures(
+    tx: &Transaction,
+    workspace: &Workspace,
+    expected: Erasures,
+) -> Result<bool, StoreError> {
+    let row = erasures::ActiveModel {
+        workspace: Set(workspace.to_string()),
+        erasures: Set(0),
     };
-    let dropped = rehearsal::Entity::find()
-        .filter(rehearsal::Column::Workspace.eq(workspace.as_str()))
-        .filter(rehearsal::Column::Id.lte(last.id))
-        .filter(rehearsal::Column::EndedAt.is_not_null());
+    erasures::Entity::insert(row)
+        .on_conflict_do_nothing()
+        .exec_without_returning(tx)
+        .await?;
+    let locked = erasures::Entity::update_many()
+        .col_expr(erasures::Column::Erasures, Expr::value(expected.0))
+        .filter(erasures::Column::Workspace.eq(workspace.as_str()))
+        .filter(erasures::Column::Erasures.eq(expected.0))
+        .exec(tx)
+        .await?;
+    Ok(locked.rows_affected > 0)
+}
+
+/// Deletes ended rehearsals above the limit, first those of the creator. One that still runs is above it for a minute
+/// at most.
+async fn drop_oldest(db: &Transaction, new: &NewRehearsal<'_>) -> Result<(), StoreError> {
+    let all =
+        rehearsal::Entity::find().filter(rehearsal::Column::Workspace.eq(new.workspace.as_str()));
+    let above = all.clone().count(db).await?.saturating_sub(KEPT_MAX);
+    if above == 0 {
+        return Ok(());
+    }
+    let is_of_another = Expr::col(rehearsal::Column::CreatedBy).ne(new.created_by.as_str());
+    let dropped = all
+        .filter(rehearsal::Column::EndedAt.is_not_null())
+        .order_by_asc(is_of_another)
+        .order_by_asc(rehearsal::Column::Id)
+        .limit(above);
     delete(db, dropped).await
 }
 
@@ -351,6 +393,18 @@ pub(crate) async fn erase(
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let tx = begin_write(writer).await?;
+    let row = erasures::ActiveModel {
+        workspace: Set(workspace.to_string()),
+        erasures: Set(1),
+    };
+    let counted = Expr::col((erasures::Entity, erasures::Column::Erasures)).add(1);
+    let on_conflict = OnConflict::column(erasures::Column::Workspace)
+        .value(erasures::Column::Erasures, counted)
+        .to_owned();
+    erasures::Entity::insert(row)
+        .on_conflict(on_conflict)
+        .exec_without_returning(&tx)
+        .await?;
     let status = RehearsalStatus::Cancelled.as_str();
     rehearsal::Entity::update_many()
         .col_expr(rehearsal::Column::Status, Expr::value(status))
@@ -394,7 +448,7 @@ fn interrupted_if_silent(row: rehearsal::Model, now: DateTime<Utc>) -> rehearsal
     rehearsal::Model {
         status: RehearsalStatus::Interrupted.to_string(),
         detail: Some(INTERRUPTED.to_owned()),
-        ended_at: Some(now),
+        ended_at: Some(row.seen_at + SILENT_MAX),
         ..row
     }
 }

@@ -211,6 +211,7 @@ async fn all(location: &Location) {
     same_columns(&tables, unmatched_replies::row::Entity).await;
     same_columns(&tables, rehearsals::row::rehearsal::Entity).await;
     same_columns(&tables, rehearsals::row::run::Entity).await;
+    same_columns(&tables, rehearsals::row::erasures::Entity).await;
     tokens::tests::tokens_open_their_workspace_until_they_expire(&tables).await;
     tokens::tests::a_key_makes_one_token_and_revoking_ends_it(&tables).await;
     tokens::tests::printed_tokens_do_not_pile_up(&tables).await;

@@ -7,6 +7,7 @@ use holdpoint_contracts::Problem;
 use holdpoint_contracts::rehearsal::{
     CONTACTS_MAX, REPLY_SECONDS_MAX, Rehearsal, RehearsalContact, RehearsalStatus, RehearseAgent,
     RehearsedRun, SCRIPT_BYTES_MAX, STORED_BYTES_MAX, STORED_CONTACTS_MAX, STORED_SECONDS_MAX,
+    check_contacts,
 };
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_ids::Workspace;
@@ -17,45 +18,64 @@ use crate::app::App;
 use crate::auth::caller::Caller;
 use crate::concurrency::ConcurrencyPermit;
 use crate::problem::database_away;
-use crate::store::rehearsals::{self, NewRehearsal, RehearsalId, RunsPage};
+use crate::store::rehearsals::{self, Erasures, INTERRUPTED, NewRehearsal, RehearsalId, RunsPage};
 
 const REPLY_WITHIN: Duration = Duration::from_secs(REPLY_SECONDS_MAX);
 
 /// Most bytes of the contacts of one request to an executor. The bus takes 1 MiB, with the agent and the script.
 const REQUEST_BYTES_MAX: usize = 512 * 1024;
 
+/// Longest time of a page of runs in the background. Other callers of the executor come between two pages.
+const PAGE_SECONDS: u64 = 2;
+
 /// Pause while the executor is unavailable or rehearses for others.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Starts a rehearsal. The permit ends with it.
+/// A rehearsal to start.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) request: RehearseAgent,
+    /// Before the contacts were read.
+    pub(crate) erasures: Erasures,
+    /// It ends with the rehearsal.
+    pub(crate) permit: ConcurrencyPermit,
+}
+
+/// Starts a rehearsal.
 ///
 /// # Errors
-/// As for `POST /agents/rehearse`.
+/// As for `POST /agents/rehearse`; 409 if a contact was erased since.
 pub(crate) async fn start(
     app: &App,
     caller: &Caller,
-    mut request: RehearseAgent,
-    permit: ConcurrencyPermit,
+    start: Start,
 ) -> Result<RehearsalId, Problem> {
-    check(&request)?;
+    let mut request = start.request;
+    check_contacts(&request.contacts, STORED_CONTACTS_MAX)?;
+    check_script(request.script.as_deref().unwrap_or_default())?;
     let ends_at = Instant::now() + Duration::from_secs(STORED_SECONDS_MAX);
     let contacts = std::mem::take(&mut request.contacts);
     request.contacts.extend(contacts.first().cloned());
     let workspace = &caller.workspace;
     let first = app.bus.query_within(workspace, &request, REPLY_WITHIN);
     let first: Rehearsal = first.await?;
-    // All runs are those of one version, and they start at the same instant.
+    // All runs start at the same instant, and those of a stored agent are of one version.
     request.start_at = Some(first.started_at);
     request.version = first.version;
+    request.seconds = Some(PAGE_SECONDS);
     let new = NewRehearsal {
         workspace,
         created_by: &caller.claims.user,
         contacts: contacts.len() as u64,
         first: &first,
+        erasures: start.erasures,
         now: app.clock.now(),
     };
     let id = rehearsals::add(&app.writer, &new).await;
-    let id = id.map_err(database_away)?;
+    let Some(id) = id.map_err(database_away)? else {
+        let detail = "a contact was erased since the rehearsal began; start it again";
+        return Err(Problem::new(409, "contact_erased", detail));
+    };
     let task = RunningRehearsal {
         app: app.clone(),
         workspace: workspace.clone(),
@@ -64,20 +84,12 @@ pub(crate) async fn start(
         place: first.runs.len(),
         bytes: bytes_of(&first.runs),
         ends_at,
-        _permit: permit,
     };
-    app.tasks.spawn(task.run(contacts));
+    app.tasks.spawn(task.run(contacts, start.permit));
     Ok(id)
 }
 
-fn check(request: &RehearseAgent) -> Result<(), Problem> {
-    let count = request.contacts.len();
-    if count == 0 || count > STORED_CONTACTS_MAX {
-        return Err(Problem::invalid_body(format!(
-            "`contacts` has {count} entries; expected 1 to {STORED_CONTACTS_MAX}"
-        )));
-    }
-    let script = request.script.as_deref().unwrap_or_default();
+fn check_script(script: &str) -> Result<(), Problem> {
     if script.len() > SCRIPT_BYTES_MAX {
         let detail = format!("the script is too long; expected at most {SCRIPT_BYTES_MAX} bytes");
         return Err(Problem::new(422, "invalid_script", detail));
@@ -101,23 +113,24 @@ struct RunningRehearsal {
     /// Bytes of their runs.
     bytes: usize,
     ends_at: Instant,
-    _permit: ConcurrencyPermit,
 }
 
 /// How a rehearsal ended. None: another writer has ended it.
 type End = Option<(RehearsalStatus, Option<String>)>;
 
 impl RunningRehearsal {
-    async fn run(mut self, contacts: Vec<RehearsalContact>) {
+    async fn run(mut self, contacts: Vec<RehearsalContact>, permit: ConcurrencyPermit) {
         let closing = self.app.closing.clone();
         let end = match closing.run_until_cancelled(self.rehearse(&contacts)).await {
             Some(Ok(end)) => end,
             Some(Err(error)) => {
                 tracing::error!(%error, id = %self.id, "runs of a rehearsal not stored; it ends");
-                Some((RehearsalStatus::Interrupted, None))
+                Some((RehearsalStatus::Interrupted, Some(INTERRUPTED.to_owned())))
             }
-            None => Some((RehearsalStatus::Interrupted, None)),
+            None => Some((RehearsalStatus::Interrupted, Some(INTERRUPTED.to_owned()))),
         };
+        // A caller who waits for the end may start the next one.
+        drop(permit);
         if let Some((status, detail)) = end {
             let (writer, now) = (&self.app.writer, self.app.clock.now());
             // If it fails, the rehearsal is marked as interrupted after a while.
@@ -148,7 +161,12 @@ impl RunningRehearsal {
                     tokio::time::sleep(PAUSE).await;
                     Vec::new()
                 }
-                Err(problem) => return Ok(Some((RehearsalStatus::Failed, Some(problem.detail)))),
+                Err(problem) => {
+                    // A place instead of an id: the detail stays when a contact is erased.
+                    let place = self.place.saturating_add(1);
+                    let detail = format!("contact number {place}: {}", problem.detail);
+                    return Ok(Some((RehearsalStatus::Failed, Some(detail))));
+                }
             };
             self.bytes = self.bytes.saturating_add(bytes_of(&runs));
             if self.bytes > STORED_BYTES_MAX {
@@ -185,10 +203,22 @@ fn next_page(left: &[RehearsalContact]) -> &[RehearsalContact] {
 /// Ends a rehearsal, if it runs. The runs that it has are kept.
 pub(crate) async fn cancel(app: &App, id: RehearsalId) -> Result<(), Problem> {
     let (status, now) = (RehearsalStatus::Cancelled, app.clock.now());
-    let cancelled = rehearsals::end(&app.writer, id, status, None, now).await;
+    let detail = Some("a person has cancelled it");
+    let cancelled = rehearsals::end(&app.writer, id, status, detail, now).await;
     cancelled.map_err(database_away)?;
     app.rehearsal_ended.notify_waiters();
     Ok(())
+}
+
+/// Deletes a rehearsal. Returns whether it was there.
+pub(crate) async fn remove(
+    app: &App,
+    workspace: &Workspace,
+    id: RehearsalId,
+) -> Result<bool, Problem> {
+    let removed = rehearsals::remove(&app.writer, workspace, id).await;
+    app.rehearsal_ended.notify_waiters();
+    removed.map_err(database_away)
 }
 
 /// Waits until a rehearsal of this gateway has ended, at most until a deadline. One of another gateway is read each

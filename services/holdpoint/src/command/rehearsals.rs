@@ -2,7 +2,6 @@
 
 mod report;
 
-use anyhow::bail;
 use holdpoint_contracts::rehearsal::{
     Rehearsal, RehearsalChanges, RehearsalDetail, RehearsedRun, StoredRehearsal,
 };
@@ -62,13 +61,14 @@ struct ShownRehearsal {
     runs: Vec<RehearsedRun>,
 }
 
-/// Shows a rehearsal once it has ended.
+/// Shows a rehearsal once it has ended. One that failed has the runs before its end.
 pub(super) async fn show(session: &Session, id: &str) -> anyhow::Result<ExitKind> {
     let detail = await_end(session, id).await?;
     let runs = all_runs(session, id).await?;
     if session.json {
+        let kind = exit_kind(&detail.rehearsal);
         output::line(&serde_json::to_string(&ShownRehearsal { detail, runs })?)?;
-        return Ok(ExitKind::Ok);
+        return Ok(kind);
     }
     let stored = &detail.rehearsal;
     let contacts = usize::try_from(stored.contacts).unwrap_or(usize::MAX);
@@ -81,23 +81,23 @@ pub(super) async fn show(session: &Session, id: &str) -> anyhow::Result<ExitKind
         steps: detail.steps.clone(),
     };
     output::line(&report::text(&detail, &rehearsal))?;
-    Ok(ExitKind::Ok)
+    Ok(exit_kind(stored))
+}
+
+fn exit_kind(rehearsal: &StoredRehearsal) -> ExitKind {
+    if rehearsal.is_broken() {
+        return ExitKind::Failed;
+    }
+    ExitKind::Ok
 }
 
 /// Waits for the end of a rehearsal.
-///
-/// # Errors
-/// The rehearsal failed.
 pub(super) async fn await_end(session: &Session, id: &str) -> anyhow::Result<RehearsalDetail> {
     let path = item_path(PATH, id)?;
     loop {
         let query = [("wait", WAIT.to_owned())];
         let detail: Body<RehearsalDetail> = session.client.get(&path, &query).await?;
-        let rehearsal = &detail.value.rehearsal;
-        if let (true, Some(detail)) = (rehearsal.is_broken(), &rehearsal.detail) {
-            bail!("the rehearsal {id} {}: {detail}", rehearsal.status);
-        }
-        if rehearsal.has_ended() {
+        if detail.value.rehearsal.has_ended() {
             return Ok(detail.value);
         }
     }

@@ -20,6 +20,8 @@ pub struct RehearsalChanges {
     pub changes: Vec<RehearsalChange>,
     /// Contacts that differ, and that `changes` does not have.
     pub changes_left: usize,
+    /// Contacts that do the same as far as their timelines go, and one of these is cut.
+    pub not_compared: usize,
 }
 
 /// The first difference between two runs of a contact. None: this run does nothing more.
@@ -49,7 +51,7 @@ impl RehearsalChanges {
     pub fn between(before: &Rehearsal, after: &Rehearsal) -> Self {
         let old_runs = before.runs.iter();
         let old_runs: BTreeMap<_, _> = old_runs.map(|run| (&run.contact, run)).collect();
-        let (mut contacts, mut changes_left) = (0, 0);
+        let (mut contacts, mut changes_left, mut not_compared) = (0, 0, 0);
         let mut changes = Vec::new();
         for run in &after.runs {
             let Some(old) = old_runs.get(&run.contact) else {
@@ -65,6 +67,7 @@ impl RehearsalChanges {
             match change {
                 Some(change) if changes.len() < CHANGES_MAX => changes.push(change),
                 Some(_) => changes_left += 1,
+                None if old.events_left > 0 || run.events_left > 0 => not_compared += 1,
                 None => {}
             }
         }
@@ -72,6 +75,7 @@ impl RehearsalChanges {
             contacts,
             changes,
             changes_left,
+            not_compared,
         }
     }
 }
@@ -212,6 +216,10 @@ mod tests {
             Some((sends.clone(), sends.clone()))
         );
         assert_eq!(of(&asks, &rehearsal(1, 5, None)), Some((sends, ends)));
+        let mut cut = asks.clone();
+        cut.runs.iter_mut().for_each(|run| run.events_left = 1);
+        let changes = RehearsalChanges::between(&asks, &cut);
+        assert_eq!((changes.changes.len(), changes.not_compared), (0, 1));
         let other = Rehearsal {
             runs: Vec::new(),
             ..rehearsal(1, 5, None)

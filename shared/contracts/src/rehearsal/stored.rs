@@ -20,7 +20,7 @@ pub const STORED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// How long a rehearsal is kept, in days.
 pub const KEPT_DAYS: i64 = 7;
 
-/// Most rehearsals of a workspace. One more drops the oldest that has ended.
+/// Most rehearsals of a workspace. One more drops an ended one: the oldest of its creator, else the oldest of all.
 pub const KEPT_MAX: u64 = 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,7 +82,7 @@ pub struct StoredRehearsal {
     /// When it is deleted.
     #[serde(with = "crate::instant")]
     pub kept_until: DateTime<Utc>,
-    /// Why it failed.
+    /// Why it failed or ended early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }

@@ -1,6 +1,7 @@
 //! `executor.put_contact`, `patch_contact`, `add_activity`, `delete_contact`: what is known about a contact
 //! changes.
 
+use holdpoint_contracts::contact::CONTACT_BYTES_MAX;
 use holdpoint_contracts::contact::{ACTIVITY_CHARS_MAX, SUBJECT_CHARS_MAX};
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_ids::{ContactId, Workspace};
@@ -9,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::domain::decision::{Decision, Outcome, decided};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::input::ContactInput;
-use crate::domain::model::contact::{CONTACT_BYTES_MAX, Contact, cleaned, has_replied};
+use crate::domain::model::contact::{Contact, cleaned, has_replied};
 use crate::domain::need::Aggregate;
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::contact_patch::merge_patch;

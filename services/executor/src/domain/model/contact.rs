@@ -9,9 +9,6 @@ use holdpoint_ids::{ContactId, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Largest contact, in bytes of JSON.
-pub const CONTACT_BYTES_MAX: usize = 64 * 1024;
-
 /// Activities of one contact that are kept. Older ones are deleted.
 pub const ACTIVITIES_KEPT: u64 = 200;
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use holdpoint_contracts::contact::CONTACT_BYTES_MAX;
 use holdpoint_contracts::contact::TagChange;
 use holdpoint_contracts::executor::{ChildRunEnd, ChildRunState, DesiredChildRun};
 use holdpoint_contracts::history::EventType;
@@ -19,7 +20,6 @@ use super::sample::sample;
 use super::script::{Called, ToolRule};
 use crate::domain::effect::Reply;
 use crate::domain::input::{DeliveredStep, RunInput, StepReport};
-use crate::domain::model::contact::CONTACT_BYTES_MAX;
 use crate::domain::model::tool::{CREATE_TASK, is_built_in};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::contact_patch::merge_patch;

@@ -12,6 +12,14 @@ pub(in crate::pages) fn path_of_agent(agent: &AgentName) -> String {
     format!("/agents/{agent}/rehearsal")
 }
 
+/// The list that has a rehearsal. The agent of a text may not be applied, so it has no page.
+pub(super) fn path_of_list(rehearsal: &StoredRehearsal) -> String {
+    match rehearsal.version {
+        Some(_) => path_of_agent(&rehearsal.agent),
+        None => "/agents".to_owned(),
+    }
+}
+
 pub(super) fn path(id: RehearsalId) -> String {
     format!("/rehearsals/{id}")
 }

@@ -1,6 +1,6 @@
 //! The page of one stored rehearsal, and its differences to an earlier one.
 
-use axum::extract::{Path, Query};
+use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
@@ -8,13 +8,13 @@ use holdpoint_contracts::rehearsal::{
     Outgoing, RehearsalChange, RehearsalChanges, RehearsedAct, StoredRehearsal,
 };
 use maud::{Markup, html};
-use serde::Deserialize;
 
 use super::{report, row};
 use crate::pages::labels;
 use crate::pages::navigation::{self, Section};
 use crate::pages::sanitize::{clean, one_line};
 use crate::pages::session::{PageError, PostedForm, Viewer, invalid_form, parse_id};
+use crate::params::Params;
 use crate::problem::database_away;
 use crate::store::rehearsals::{self, Found, RehearsalId};
 use crate::use_cases::rehearse;
@@ -22,31 +22,27 @@ use crate::use_cases::rehearse;
 /// Rehearsals that the form offers for a comparison.
 const OFFERED: u64 = 20;
 
-#[derive(Debug, Deserialize)]
-pub(in crate::pages) struct Comparison {
-    from: Option<String>,
-}
-
 pub(in crate::pages) async fn page(
     Path(id): Path<String>,
-    Query(comparison): Query<Comparison>,
     viewer: Viewer,
+    params: Params,
 ) -> Result<Markup, PageError> {
     let id: RehearsalId = parse_id("rehearsal", &id)?;
     viewer.caller.may(Right::Look)?;
     let found = find(&viewer, id).await?;
-    let from = comparison.from.filter(|from| !from.is_empty());
-    let from: Option<RehearsalId> = from.map(|from| parse_id("rehearsal", &from)).transpose()?;
+    let from: Option<RehearsalId> = params.only(&["from"])?.read_as("from")?;
     let db = &viewer.app.readers;
     let kept = viewer.app.kept_rehearsals(&viewer.caller.workspace);
     let stored = &found.rehearsal;
     let others = kept.list(Some(&stored.agent), None, OFFERED).await?;
     let head = head(&viewer, stored, &others, from);
     // Only one reader at a time has all runs in memory.
+    let user = viewer.caller.claims.user.as_str();
+    let _permit = viewer.app.plans.take(&viewer.caller.workspace, user)?;
     let _one_reader = viewer.app.reading_rehearsals.lock().await;
     let rehearsal = rehearsals::load(db, id, found.clone()).await?;
     let main = html! {
-        p.back { a href=(row::path_of_agent(&stored.agent)) { "← Rehearsals of " (stored.agent) } }
+        p.back { a href=(row::path_of_list(stored)) { "← Rehearsals of " (stored.agent) } }
         (head)
         @if let Some(from) = from {
             @let before = rehearsals::load(db, from, find(&viewer, from).await?).await?;
@@ -75,8 +71,8 @@ pub(in crate::pages) async fn act(
             row::path(id)
         }
         Some("delete") => {
-            rehearsals::remove(&viewer.app.writer, &viewer.caller.workspace, id).await?;
-            row::path_of_agent(&found.rehearsal.agent)
+            rehearse::remove(&viewer.app, &viewer.caller.workspace, id).await?;
+            row::path_of_list(&found.rehearsal)
         }
         _ => return Err(invalid_form("expected the action cancel or delete").into()),
     };
@@ -170,6 +166,9 @@ fn changes(changes: &RehearsalChanges) -> Markup {
                     thead { tr { th { "Contact" } th { "Before" } th { "Now" } } }
                     tbody { @for change in &changes.changes { (change_row(change)) } }
                 }
+            }
+            @if changes.not_compared > 0 {
+                p.why { (changes.not_compared) " contacts do the same as far as their timelines go, and these are cut." }
             }
             @if changes.changes_left > 0 { p.muted { (changes.changes_left) " more contacts" } }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use holdpoint_contracts::rehearsal::{REPLY_SECONDS_MAX, RehearsalReport, RehearseAgent};
 
-use super::limited_caller::{LimitedCaller, Rehearsals};
+use super::limited_caller::LimitedCaller;
 use crate::auth::may::Look;
 use crate::body::Body;
 use crate::call::Call;
@@ -14,11 +14,14 @@ use crate::problem::JsonResult;
 
 const REPLY_WITHIN: Duration = Duration::from_secs(REPLY_SECONDS_MAX);
 
+/// The permit is taken after the body: a slow body would keep the workspace from rehearsing.
 pub(super) async fn rehearse(
-    call: Call<LimitedCaller<Look, Rehearsals>, NoId, Body>,
+    call: Call<LimitedCaller<Look>, NoId, Body>,
 ) -> JsonResult<RehearsalReport> {
     let query: RehearseAgent = call.body.json(false)?;
-    let caller = &call.caller.caller;
+    let caller = call.caller.caller;
+    let user = caller.claims.user.as_str();
+    let _permit = caller.app.rehearsals.take(&caller.workspace, user)?;
     let Json(rehearsal) = caller.query_within(query, REPLY_WITHIN).await?;
     Ok(Json(rehearsal.into()))
 }

@@ -1,4 +1,4 @@
-//! Rows of `rehearsals` and `rehearsed_runs`.
+//! Rows of `rehearsals`, `rehearsed_runs` and `rehearsal_erasures`.
 #![expect(unreachable_pub, reason = "the derive makes public items around it")]
 
 pub(in crate::store) mod rehearsal {
@@ -46,6 +46,23 @@ pub(in crate::store) mod run {
         /// The run without its timeline, which totals do not need.
         pub head: String,
         pub timeline: String,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub enum Relation {}
+
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+pub(in crate::store) mod erasures {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "rehearsal_erasures")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub workspace: String,
+        pub erasures: i64,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -6,8 +6,8 @@ use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{ContactId, Workspace};
 
 use super::{
-    Found, Kept, NewRehearsal, PlacedRun, RehearsalId, RunsPage, SILENT_MAX, add, append, end,
-    erase, forget, heads, interrupt, load, remove, runs,
+    Erasures, Found, Kept, NewRehearsal, PlacedRun, RehearsalId, RunsPage, SILENT_MAX, add, append,
+    count_erasures, end, erase, forget, heads, interrupt, load, remove, runs,
 };
 use crate::app::Tables;
 
@@ -54,6 +54,18 @@ fn placed(place: u64, contact: &str) -> PlacedRun {
 }
 
 async fn added(tables: &Tables, workspace: &str, contacts: u64) -> RehearsalId {
+    let erasures = count_erasures(&tables.writer, &workspace.parse().unwrap()).await;
+    let added = added_by(tables, workspace, contacts, "nina", erasures.unwrap()).await;
+    added.unwrap()
+}
+
+async fn added_by(
+    tables: &Tables,
+    workspace: &str,
+    contacts: u64,
+    creator: &str,
+    erasures: Erasures,
+) -> Option<RehearsalId> {
     let first = Rehearsal {
         agent: "outreach".parse().unwrap(),
         version: Some(3),
@@ -64,9 +76,10 @@ async fn added(tables: &Tables, workspace: &str, contacts: u64) -> RehearsalId {
     };
     let new = NewRehearsal {
         workspace: &workspace.parse().unwrap(),
-        created_by: &"nina".parse().unwrap(),
+        created_by: &creator.parse().unwrap(),
         contacts,
         first: &first,
+        erasures,
         now: at(),
     };
     add(&tables.writer, &new).await.unwrap()
@@ -209,13 +222,33 @@ pub(crate) async fn rehearsals_do_not_pile_up(tables: &Tables) {
         end(writer, newest, status, None, at()).await.unwrap();
     }
     let listed = kept(tables, &acme).list(None, None, 99).await.unwrap();
-    let ended = listed.iter().filter(|one| one.has_ended());
-    assert_eq!(ended.count() as u64, KEPT_MAX);
+    assert_eq!(listed.len() as u64, KEPT_MAX);
     let of_running = status(tables, running).await;
     assert_eq!(of_running, RehearsalStatus::Running, "it is not dropped");
 
+    let others = added_by(
+        tables,
+        "acme",
+        1,
+        "oscar",
+        count_erasures(writer, &acme).await.unwrap(),
+    );
+    let others = others.await.unwrap();
+    end(writer, others, RehearsalStatus::Completed, None, at())
+        .await
+        .unwrap();
+    added(tables, "acme", 1).await;
+    let kept_others = found(tables, "acme", others).await;
+    assert!(
+        kept_others.is_some(),
+        "those of the creator are dropped first"
+    );
+
     let ann: ContactId = "ann".parse().unwrap();
+    let before = count_erasures(writer, &acme).await.unwrap();
     erase(writer, &acme, &ann, at()).await.unwrap();
+    let late = added_by(tables, "acme", 1, "nina", before).await;
+    assert_eq!(late, None, "its contacts were read before the erasure");
     assert!(runs(writer, newest, 0, 9).await.unwrap().is_empty());
     assert_eq!(status(tables, running).await, RehearsalStatus::Cancelled);
     assert_eq!(runs(writer, elsewhere, 0, 9).await.unwrap().len(), 1);

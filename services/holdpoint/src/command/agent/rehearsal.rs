@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use holdpoint_contracts::rehearsal::{
-    RehearsalContact, RehearseAgent, STORED_CONTACTS_MAX, StoredRehearsal,
+    RehearsalContact, RehearsalStatus, RehearseAgent, STORED_CONTACTS_MAX, StoredRehearsal,
 };
 
 use crate::cli::runs::RehearseArgs;
@@ -25,19 +25,31 @@ pub(super) async fn rehearse(session: &Session, args: RehearseArgs) -> anyhow::R
         contacts: read_contacts(&args.contacts)?,
         script,
         start_at: args.start,
+        seconds: None,
     };
     let Some(other) = &args.compare else {
         let id = start(session, &request).await?.id;
         return rehearsals::show(session, &id).await;
     };
     let new = start(session, &request).await?;
-    let new = await_end(session, &new.id).await?.rehearsal;
+    let new = completed(session, &new.id).await?;
     request.text = Some(read_text(other)?);
     // Runs of both versions start at the same instant.
     request.start_at = Some(new.start_at);
     let old = start(session, &request).await?;
-    await_end(session, &old.id).await?;
+    completed(session, &old.id).await?;
     rehearsals::compare(session, &new.id, &old.id).await
+}
+
+/// # Errors
+/// The rehearsal has ended before its last contact, so it cannot be compared.
+async fn completed(session: &Session, id: &str) -> anyhow::Result<StoredRehearsal> {
+    let rehearsal = await_end(session, id).await?.rehearsal;
+    if rehearsal.status != RehearsalStatus::Completed {
+        let detail = rehearsal.detail.as_deref().unwrap_or_default();
+        bail!("the rehearsal {id} is {}: {detail}", rehearsal.status);
+    }
+    Ok(rehearsal)
 }
 
 /// How often a request is sent while other rehearsals run, and the time between.

@@ -154,6 +154,12 @@ pub(super) fn changes_text(changes: &RehearsalChanges) -> String {
         }
         text.push_str(&format!("\n\n{}", rows.render()));
     }
+    if changes.not_compared > 0 {
+        text.push_str(&format!(
+            "\n{} contacts do the same as far as their timelines go, and these are cut.",
+            changes.not_compared
+        ));
+    }
     if changes.changes_left > 0 {
         text.push_str(&format!("\n{} more contacts", changes.changes_left));
     }
