@@ -190,7 +190,7 @@ pub(crate) fn digest(open: &[NotificationView], base: Option<&str>) -> EmailText
             let place = match (&link, one.run.filter(|_| one.ended.is_some())) {
                 (Some(link), _) => link.clone(),
                 (None, Some(run)) => format!("It is run {run}."),
-                (None, None) if asks_nothing(one) => "Open Holdpoint to read it.".to_owned(),
+                (None, None) if asks_nothing(one) => format!("It is notification {}.", one.id),
                 (None, None) => "Open the inbox of Holdpoint to decide it.".to_owned(),
             };
             (short(&one.title), about, link, place)

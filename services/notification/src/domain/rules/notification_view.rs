@@ -58,12 +58,20 @@ pub fn view(entry: &InboxEntry) -> Option<NotificationView> {
             ended: Some(end.shown()),
             ..blank(Some(end.run), NotificationType::WorkflowComplete)
         },
-        Subject::Contact { event, is_last, .. } => NotificationView {
-            title: contact_title(event),
-            message: contact_message(event, *is_last),
-            contact: Some(event.contact.clone()),
-            ..blank(None, contact_type(event.kind)?)
-        },
+        Subject::Contact {
+            event: of, is_last, ..
+        } => {
+            // Contacts have no page. The id in the link also finds the digests that an erasure has to delete.
+            let link = format!("/notifications#{}", event.id());
+            NotificationView {
+                title: contact_title(of),
+                message: contact_message(of, *is_last),
+                contact: Some(of.contact.clone()),
+                action_url: link.clone(),
+                link,
+                ..blank(None, contact_type(of.kind)?)
+            }
+        }
         Subject::System(notice) => NotificationView {
             title: notice.title.clone(),
             message: notice.message.clone(),

@@ -140,6 +140,7 @@ fn a_contact_event_says_what_happened() {
         );
         assert_eq!(view.contact, Some(event.contact.clone()));
         assert_eq!(view.id.rev, Some(event.number()));
+        assert_eq!(view.link, format!("/notifications#{}", view.id));
     }
     let kinds = [ContactEventKind::DealWon, ContactEventKind::DealLost];
     let ids = kinds.map(|kind| notified(&world, &event(7, kind)).0.id());

@@ -2,14 +2,22 @@
 
 use super::*;
 
-/// Checks the invariants of a change.
-pub(super) fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
+/// The version of the change itself. A mention is an event with the version after it.
+fn changed_version(before: Option<&Request>, next: &Request, effects: &[Effect]) -> u64 {
     let is_mention = |effect: &&Effect| matches!(effect, Effect::RequestEvent(_, event) if event.kind == RequestEventKind::Mentioned);
-    // A mention is an event of its own, with the version after that of the change.
     let mentions = effects.iter().filter(is_mention).count();
     let changed = before.map_or(0, |it| it.version) + 1;
     assert!(mentions <= 1);
+    let is_nudge = |effect: &&Effect| matches!(effect, Effect::Changed { .. });
+    let nudges = effects.iter().filter(is_nudge).count();
+    assert_eq!(nudges, 1, "watchers are nudged once for each change");
     assert_eq!(next.version, changed + mentions as u64);
+    changed
+}
+
+/// Checks the invariants of a change.
+pub(super) fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
+    let changed = changed_version(before, next, effects);
     // Nothing waits without a waker: a timer is set, or the owners were notified and the deadline has passed.
     if let Phase::Open { deadline } = next.phase {
         let is_timer = next.spec.as_ref().unwrap().kind == HoldKind::Timer;
@@ -37,9 +45,6 @@ pub(super) fn check(before: Option<&Request>, next: &Request, effects: &[Effect]
     } else {
         assert_eq!(next.timer.due, None, "a timer that no request waits for");
     }
-    let is_nudge = |effect: &&Effect| matches!(effect, Effect::Changed { .. });
-    let nudges = effects.iter().filter(is_nudge).count();
-    assert_eq!(nudges, 1, "watchers are nudged once for each change");
     for effect in effects {
         match effect {
             Effect::Timer(_, timer) => {
