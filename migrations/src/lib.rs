@@ -138,6 +138,7 @@ service!(notification:
     "0001_initial" => [super::KERNEL, super::USER_DIRECTORY, include_str!("notification/0001_initial.sql")],
     "0002_dead_letters_by_age" => [super::DEAD_LETTERS_BY_AGE],
     "0056_shared_notifications" => [include_str!("notification/0056_shared_notifications.sql")],
+    "0061_contact_events" => [include_str!("notification/0061_contact_events.sql")],
 );
 service!(scheduler:
     "0001_initial" => [super::KERNEL, include_str!("scheduler/0001_initial.sql")],

@@ -62,7 +62,7 @@ enum Workload {
 /// inputs of a service's own sweeps have its name as the verb.
 struct Row(&'static str, &'static str, bool, Workload);
 
-const ROWS: [Row; 13] = [
+const ROWS: [Row; 14] = [
     Row(
         "notification",
         "notification",
@@ -95,6 +95,12 @@ const ROWS: [Row; 13] = [
         "record_run_ends",
         true,
         Workload::RunRequests,
+    ),
+    Row(
+        "notification",
+        "record_contact_events",
+        true,
+        Workload::Definitions,
     ),
 ];
 

@@ -79,6 +79,7 @@ mod an_input_that_kills_becomes_a_dead_letter;
 mod an_operation_acts_on_many_runs;
 mod bad_input_gets_a_clear_answer;
 mod commands_of_a_disabled_user_are_refused;
+mod contacts_and_texts_notify_people;
 mod each_client_has_only_the_permissions_it_needs;
 mod ended_runs_are_deleted;
 mod every_recipient_is_notified;

@@ -142,7 +142,11 @@ impl Tables for Notification {
                 Fact::Count(watching.count() as u64)
             }
             Need::Webhooks(_) => Fact::Webhooks(subscriptions(states)),
-            Need::IsErased(..) | Need::RequestLifecycle(..) | Need::Unread { .. } => return None,
+            Need::IsErased(..)
+            | Need::LastErasure(..)
+            | Need::ContactEvents { .. }
+            | Need::RequestLifecycle(..)
+            | Need::Unread { .. } => return None,
         })
     }
 

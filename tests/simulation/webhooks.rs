@@ -121,7 +121,7 @@ fn event_to_call(event: &NotificationEvent) -> Option<&'static str> {
         Subject::Request { event, .. } => event_name(event.request.kind, event.kind),
         Subject::RunEnd(_) if event.fan_out == FanOutProgress::NotStarted => None,
         Subject::RunEnd(end) => run_event_name(end.status),
-        Subject::System(_) => None,
+        Subject::Contact { .. } | Subject::System(_) => None,
     }
 }
 

@@ -125,7 +125,8 @@ fn decode_definition(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
             decode_tool_or_entry(verb, body, caller)
         }
         PutContact::VERB => caller.read_one(body, Right::Ask, |it: PutContact, _| {
-            contact(it.contact, ContactInput::Put(it.fields))
+            let (fields, silent) = (it.fields, it.silent);
+            contact(it.contact, ContactInput::Put { fields, silent })
         }),
         PatchContact::VERB => caller.read_one(body, Right::Ask, |it: PatchContact, _| {
             let (patch, tags) = (it.patch, it.tags);

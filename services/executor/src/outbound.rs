@@ -16,7 +16,9 @@ use holdpoint_contracts::handoff::SetHolds;
 use holdpoint_contracts::history::{EventType, HistoryItem, Nudge};
 use holdpoint_contracts::hold::{HoldOutcome, HoldState};
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::notification::{RecordRunEnds, RunEndRecorded};
+use holdpoint_contracts::notification::{
+    ContactEvent, RecordContactEvents, RecordRunEnds, RunEndRecorded,
+};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::scheduler::{SetTimer, SetTimers};
 use holdpoint_contracts::steps::{HTTP_QUEUE, StepDispatch};
@@ -46,6 +48,7 @@ const STEP_TOKEN_LIFE: TimeDelta = TimeDelta::days(7);
 const TIMER: &str = "timer";
 const HOLD: &str = "hold";
 const ENDED: &str = "ended";
+const CONTACT_EVENT: &str = "contact_event";
 
 /// Prefix of the id of a node's timer. No id of a hold begins with it.
 pub(crate) const NODE_TIMER: &str = "node_";
@@ -95,6 +98,7 @@ impl Outbound<ExecutorDomain> for Executor {
                         + u64::from(end.erased),
                     body: write(end)?,
                 }),
+                Effect::ContactEvent { workspace, event } => contact_event(workspace, event),
                 Effect::ChildRun { .. } | Effect::ChildRunEnded { .. } => child_run_state(effect),
                 Effect::AgentVersion { .. }
                 | Effect::Value { .. }
@@ -150,6 +154,12 @@ impl Outbound<ExecutorDomain> for Executor {
                     ends: read_first(bodies)?,
                 };
                 rows_as_command(SERVICE, workspace, &first, ("ends", bodies))
+            }
+            CONTACT_EVENT => {
+                let first = RecordContactEvents {
+                    events: read_first(bodies)?,
+                };
+                rows_as_command(SERVICE, workspace, &first, ("events", bodies))
             }
             CHILD_RUN | CHILD_RUN_CANCEL => {
                 let first = SetChildRuns {
@@ -318,7 +328,8 @@ pub(crate) fn signed(out: &StepDispatch, key: &StepKey, now: DateTime<Utc>) -> S
     }
 }
 
-/// How many holds of a contact the handoff service has not confirmed as erased.
+/// How many holds of a contact the handoff service has not confirmed as erased, and how many events of it the notification
+/// service has not confirmed.
 pub(crate) async fn unconfirmed_erasures(
     db: &impl ConnectionTrait,
     workspace: &Workspace,
@@ -329,7 +340,11 @@ pub(crate) async fn unconfirmed_erasures(
     };
     let text = serde_json::to_string(&state);
     let text = text.map_err(|error| StoreError::broken("desired_states", error))?;
-    count_unacknowledged(db, HOLD, workspace, &text).await
+    let of_contact = serde_json::to_string(contact);
+    let of_contact = of_contact.map_err(|error| StoreError::broken("desired_states", error))?;
+    let of_contact = format!("\"contact\":{of_contact}");
+    let holds = count_unacknowledged(db, HOLD, workspace, &text).await?;
+    Ok(holds + count_unacknowledged(db, CONTACT_EVENT, workspace, &of_contact).await?)
 }
 
 fn timer(
@@ -406,5 +421,16 @@ fn outgoing<T: Serialize>(subject: String, body: &T) -> Option<Outgoing> {
         subject,
         body: write(body)?,
         headers: Vec::new(),
+    })
+}
+
+/// Every event counts and not only the newest, so each has an id.
+fn contact_event(workspace: &Workspace, event: &ContactEvent) -> Option<DesiredState> {
+    Some(DesiredState {
+        kind: CONTACT_EVENT,
+        workspace: workspace.clone(),
+        id: format!("{}#{}", event.contact, event.number()),
+        rev: event.number(),
+        body: write(event)?,
     })
 }

@@ -318,6 +318,7 @@ impl Store<ExecutorDomain> for Executor {
                 | Effect::Timer { .. }
                 | Effect::Hold { .. }
                 | Effect::RunEnded { .. }
+                | Effect::ContactEvent { .. }
                 | Effect::NodeTimer { .. }
                 | Effect::ChildRun { .. }
                 | Effect::ChildRunEnded { .. }

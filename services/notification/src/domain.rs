@@ -34,8 +34,11 @@ pub use need::{Fact, Need, Person};
 pub use refusal::Refusal;
 pub(crate) use rules::call_summary::call_summary;
 pub use rules::channel_fallback::SETTLED;
+pub use rules::contact_text::{contact_message, contact_title};
+pub use rules::notification_text::{
+    mention_message, mention_title, request_title, run_duration, run_end_message, run_end_title,
+};
 pub(crate) use rules::notification_text::{outcome_word, response_text};
-pub use rules::notification_text::{request_title, run_duration, run_end_message, run_end_title};
 pub use rules::notification_view::{asks_a_person, link, view};
 pub(crate) use rules::plain_text::{clean, cut, field_label, line};
 pub use rules::recipients::PAGE;

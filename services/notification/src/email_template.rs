@@ -6,11 +6,16 @@ use chrono::{DateTime, Utc};
 use holdpoint_auth::Choice;
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::hold::OnTimeout;
-use holdpoint_contracts::notification::{NotificationView, RequestEvent, RunEnded};
+use holdpoint_contracts::notification::{
+    ContactEvent, NotificationType, NotificationView, RequestEvent, RunEnded,
+};
 use maud::{DOCTYPE, Markup, html};
 
 use self::answers::Answers;
-use crate::domain::{call_summary, clean, line, request_title, run_end_message, run_end_title};
+use crate::domain::{
+    call_summary, clean, contact_message, contact_title, line, link, mention_message,
+    mention_title, request_title, run_end_message, run_end_title,
+};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct EmailText {
@@ -124,6 +129,42 @@ pub(crate) fn run_end_mail(end: &RunEnded, base: Option<&str>) -> EmailText {
     }
 }
 
+/// The mail of a mention. It has no answers to click on, because the person may be no recipient of the request.
+pub(crate) fn mention_mail(event: &RequestEvent, base: Option<&str>) -> EmailText {
+    let subject = line(&mention_title(event));
+    let message = clean(&mention_message(event));
+    let url = base.map(|base| format!("{base}{}", link(event.request.id)));
+    let lookup = match &url {
+        Some(url) => format!("Look at the request: {url}"),
+        None => format!("It is request {}.", event.request.id),
+    };
+    let html = html! {
+        p { (message) }
+        @if let Some(url) = &url { p { a href=(url) { "Look at the request" } } } @else { p { (lookup) } }
+    };
+    EmailText {
+        text: format!("{message}\n\n{lookup}\n"),
+        html: framed(&subject, &html),
+        subject,
+    }
+}
+
+/// The mail of a contact event, to the owner of the contact.
+pub(crate) fn contact_mail(event: &ContactEvent, is_last: bool) -> EmailText {
+    let subject = line(&contact_title(event));
+    let message = clean(&contact_message(event, is_last));
+    let why = format!(
+        "You are notified because you are the owner of the contact {}.",
+        event.contact
+    );
+    let html = html! { p { (message) } p { (why) } };
+    EmailText {
+        text: format!("{message}\n\n{why}\n"),
+        html: framed(&subject, &html),
+        subject,
+    }
+}
+
 /// Requests and runs that a digest names. More are only counted.
 const NAMED: usize = 20;
 
@@ -133,7 +174,8 @@ const LINE_CHARS_MAX: usize = 200;
 /// The digest of open requests and ended runs: a line and a link each, and the number of further ones.
 pub(crate) fn digest(open: &[NotificationView], base: Option<&str>) -> EmailText {
     let ended = open.iter().filter(|one| one.ended.is_some()).count();
-    let subject = subject(open.len() - ended, ended);
+    let others = open.iter().filter(|one| asks_nothing(one)).count();
+    let subject = subject(open.len() - ended - others, ended, others);
     let short = |text: &str| line(text).chars().take(LINE_CHARS_MAX).collect::<String>();
     let named: Vec<_> = open
         .iter()
@@ -141,12 +183,14 @@ pub(crate) fn digest(open: &[NotificationView], base: Option<&str>) -> EmailText
         .map(|one| {
             let about = match &one.ended {
                 Some(_) => format!("{} Ended {}.", short(&one.message), at(one.at)),
+                None if asks_nothing(one) => format!("{} {}.", short(&one.message), at(one.at)),
                 None => format!("Priority {}, since {}.", one.priority.as_str(), at(one.at)),
             };
             let link = base.map(|base| format!("{base}{}", one.link));
             let place = match (&link, one.run.filter(|_| one.ended.is_some())) {
                 (Some(link), _) => link.clone(),
                 (None, Some(run)) => format!("It is run {run}."),
+                (None, None) if asks_nothing(one) => format!("It is notification {}.", one.id),
                 (None, None) => "Open the inbox of Holdpoint to decide it.".to_owned(),
             };
             (short(&one.title), about, link, place)
@@ -177,8 +221,28 @@ pub(crate) fn digest(open: &[NotificationView], base: Option<&str>) -> EmailText
     }
 }
 
-/// `2 requests wait for you, and 1 run has ended`
-fn subject(waiting: usize, ended: usize) -> String {
+/// Whether a notification asks nothing: it is of a contact, or a mention.
+pub(crate) fn asks_nothing(one: &NotificationView) -> bool {
+    one.contact.is_some() || one.kind == NotificationType::Mention
+}
+
+/// `2 requests wait for you, and 1 run has ended`, perhaps with the number of other notifications
+fn subject(waiting: usize, ended: usize, others: usize) -> String {
+    let new = match others {
+        1 => "1 notification is new".to_owned(),
+        count => format!("{count} notifications are new"),
+    };
+    if waiting + ended == 0 {
+        return new;
+    }
+    let first = requests_and_ends(waiting, ended);
+    if others == 0 {
+        return first;
+    }
+    format!("{first}; {new}")
+}
+
+fn requests_and_ends(waiting: usize, ended: usize) -> String {
     let waits = match waiting {
         1 => "1 request waits for you".to_owned(),
         count => format!("{count} requests wait for you"),
@@ -299,7 +363,7 @@ mod tests {
     fn in_a_digest() -> NotificationView {
         NotificationView {
             id: holdpoint_ids::NotificationId::opened(fact(1, RequestEventKind::Opened, &[]).id),
-            kind: holdpoint_contracts::notification::NotificationType::InputRequested,
+            kind: NotificationType::InputRequested,
             title: "<b>Ship</b>\r\nBcc: eve".to_owned(),
             message: String::new(),
             priority: holdpoint_contracts::hold::Priority::Low,
@@ -307,6 +371,7 @@ mod tests {
             link: "/requests/1".to_owned(),
             run: None,
             request: None,
+            contact: None,
             at: DateTime::UNIX_EPOCH,
             read_at: None,
             decided: None,
@@ -374,10 +439,15 @@ mod tests {
             listed.contains(&format!("It is run {}.", end.run)),
             "{listed}"
         );
-        assert_eq!(subject(0, 1), "1 run has ended that you follow");
+        assert_eq!(subject(0, 1, 0), "1 run has ended that you follow");
         assert_eq!(
-            subject(2, 3),
+            subject(2, 3, 0),
             "2 requests wait for you, and 3 runs have ended"
+        );
+        assert_eq!(subject(0, 0, 1), "1 notification is new");
+        assert_eq!(
+            subject(1, 0, 2),
+            "1 request waits for you; 2 notifications are new"
         );
     }
 

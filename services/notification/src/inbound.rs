@@ -5,7 +5,8 @@ use holdpoint_auth::{Right, Trust, WebhookSecret, authorize};
 use holdpoint_contracts::message::{Command, Envelope};
 use holdpoint_contracts::notification::{
     AddWebhook, ChangeWebhook, Preferences, PutPreferences, ReadNotification, ReadNotifications,
-    RecordRequestEvents, RecordRunEnds, RemoveWebhook, RunEnded, ShowWebhookSecret, Unwatch, Watch,
+    RecordContactEvents, RecordRequestEvents, RecordRunEnds, RemoveWebhook, RunEnded,
+    ShowWebhookSecret, Unwatch, Watch,
 };
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::subject::Parts;
@@ -35,6 +36,7 @@ impl Reader<'_> {
         match self.parts.verb.as_str() {
             RecordRequestEvents::VERB => self.request_events(read(body)?),
             RecordRunEnds::VERB => self.run_ends(read(body)?),
+            RecordContactEvents::VERB => self.contact_events(read(body)?),
             ReadNotification::VERB => {
                 self.by_person(body, Right::Look, |ReadNotification { id }, person| {
                     Ok(Input::ReadNotification {
@@ -239,6 +241,25 @@ impl Reader<'_> {
         let inputs = ends.into_iter().map(|end| Input::RecordRunEnd {
             workspace: self.parts.workspace.clone(),
             end: Box::new(end),
+        });
+        Ok(DecodedCommand::many(inputs.collect()))
+    }
+
+    fn contact_events(
+        &self,
+        envelope: Envelope<RecordContactEvents>,
+    ) -> Result<DecodedCommand<Input>, Problem> {
+        let events = envelope.command.events;
+        check_count(&events, "events")?;
+        if events
+            .iter()
+            .any(|event| i64::try_from(event.number()).is_err())
+        {
+            return Err(Problem::invalid_body("version must have at most 61 bits"));
+        }
+        let inputs = events.into_iter().map(|event| Input::RecordContactEvent {
+            workspace: self.parts.workspace.clone(),
+            event: Box::new(event),
         });
         Ok(DecodedCommand::many(inputs.collect()))
     }

@@ -1,4 +1,4 @@
-//! Request events and run ends as chat messages: JSON for Slack's incoming webhooks and compatible receivers.
+//! Request events, run ends and contact events as chat messages: JSON for Slack's incoming webhooks and compatible receivers.
 //!
 //! Buttons link to pages that require a log-in, because the readers of a channel are unknown. An incoming
 //! webhook cannot edit a message, so an end is a separate message. The context stays on the page. An answer is
@@ -6,12 +6,13 @@
 
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::hold::HoldOutcome;
-use holdpoint_contracts::notification::{RequestEvent, RequestEventKind, RunEnded};
+use holdpoint_contracts::notification::{ContactEvent, RequestEvent, RequestEventKind, RunEnded};
 use holdpoint_contracts::run::RunStatus;
 use serde_json::{Value, json};
 
 use crate::domain::{
-    clean, line, link, outcome_word, request_title, response_text, run_duration, run_end_title,
+    clean, contact_title, line, link, mention_message, outcome_word, request_title, response_text,
+    run_duration, run_end_title,
 };
 use crate::email_template::{asks, then};
 
@@ -30,7 +31,7 @@ pub(crate) fn message(event: &RequestEvent, base: Option<&str>) -> Value {
         json!({ "type": "header", "text": plain(&head, HEADER_MAX) }),
         json!({ "type": "section", "text": plain(&said, SECTION_MAX) }),
     ];
-    if !event.kind.is_end() {
+    if !event.kind.is_end() && event.kind != RequestEventKind::Mentioned {
         let request = &event.request;
         let body = format!(
             "{} Priority: {}. {}",
@@ -70,6 +71,17 @@ fn button(action: &str, text: &str, url: &str) -> Value {
     })
 }
 
+/// The message of a contact event, for a person's own chat.
+pub(crate) fn contact_message(event: &ContactEvent, is_last: bool) -> Value {
+    let head = line(&contact_title(event));
+    let said = clean(&crate::domain::contact_message(event, is_last));
+    let blocks = [
+        json!({ "type": "header", "text": plain(&head, HEADER_MAX) }),
+        json!({ "type": "section", "text": plain(&said, SECTION_MAX) }),
+    ];
+    with_text(&head, &blocks)
+}
+
 /// The message of a run end. Only the reason of a failure is quoted, because the readers of a channel are
 /// unknown.
 pub(crate) fn run_end_message(end: &RunEnded, base: Option<&str>) -> Value {
@@ -95,7 +107,7 @@ pub(crate) fn run_end_message(end: &RunEnded, base: Option<&str>) -> Value {
 }
 
 fn buttons(event: &RequestEvent, base: &str) -> Vec<Value> {
-    let words = if event.kind.is_end() {
+    let words = if event.kind.is_end() || event.kind == RequestEventKind::Mentioned {
         "Look at it"
     } else {
         "Look at it and decide"
@@ -117,6 +129,7 @@ fn label(event: &RequestEvent) -> &'static str {
         (RequestEventKind::Assigned, _) => "Reassigned",
         (RequestEventKind::Escalated, _) => "Escalated",
         (RequestEventKind::TakenOver, _) => "Taken over",
+        (RequestEventKind::Mentioned, _) => "Mention",
         (
             RequestEventKind::Decided | RequestEventKind::Expired | RequestEventKind::Withdrawn,
             _,
@@ -146,6 +159,7 @@ fn said(event: &RequestEvent) -> String {
             None => "Another person has it now.".to_owned(),
         },
         RequestEventKind::TakenOver => format!("{who} has taken it over. You need not act."),
+        RequestEventKind::Mentioned => clean(&mention_message(event)),
         RequestEventKind::Decided => {
             let done = outcome(event).to_lowercase();
             match quote(&event.request) {

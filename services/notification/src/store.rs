@@ -166,37 +166,19 @@ async fn find(db: &Transaction, needs: &[Need]) -> Result<Vec<(Need, Fact)>, Sto
             }
             // Below, with all others of their kind.
             Need::Watchers { .. } => {}
-            Need::IsErased(workspace, hold) => {
-                let events = event_row::of_holds(db, workspace, &[*hold]).await?;
-                let is_erased = events.iter().any(NotificationEvent::is_erased);
-                found.push((need.clone(), Fact::IsErased(is_erased)));
-            }
             Need::Webhooks(workspace) => {
                 let limit = u64::try_from(WEBHOOKS_MAX).unwrap_or(u64::MAX);
                 let all = webhook_row::list(db, workspace, None, limit).await?;
                 webhooks.push((need.clone(), all));
             }
-            Need::Unread {
-                workspace,
-                person,
-                until,
-            } => {
-                let count = inbox_entry_row::unread(db, workspace, person, *until).await?;
-                found.push((need.clone(), Fact::Count(count)));
-            }
-            Need::WatchCount(workspace, person) => {
-                let count = watch_row::count(db, workspace, person).await?;
-                found.push((need.clone(), Fact::Count(count)));
-            }
-            Need::Members {
-                workspace,
-                role,
-                after,
-                limit,
-            } => {
-                let limit = u64::try_from(*limit).unwrap_or(u64::MAX);
-                let members = people::members(db, workspace, role, after.as_ref(), limit).await?;
-                found.push((need.clone(), Fact::Names(members)));
+            Need::IsErased(..)
+            | Need::LastErasure(..)
+            | Need::ContactEvents { .. }
+            | Need::Unread { .. }
+            | Need::WatchCount(..)
+            | Need::Members { .. } => {
+                let fact = find_one(db, need).await?;
+                found.extend(fact.map(|fact| (need.clone(), fact)));
             }
         }
     }
@@ -214,6 +196,56 @@ async fn find(db: &Transaction, needs: &[Need]) -> Result<Vec<(Need, Fact)>, Sto
         }
     }
     Ok(found)
+}
+
+/// Loads a need that has a statement of its own. `None`: it does not exist, or is loaded with others of its kind.
+async fn find_one(db: &Transaction, need: &Need) -> Result<Option<Fact>, StoreError> {
+    Ok(match need {
+        Need::IsErased(workspace, hold) => {
+            let events = event_row::of_holds(db, workspace, &[*hold]).await?;
+            let is_erased = events.iter().any(NotificationEvent::is_erased);
+            Some(Fact::IsErased(is_erased))
+        }
+        Need::LastErasure(workspace, hold) => {
+            let number = event_row::last_erasure(db, workspace, *hold).await?;
+            number.map(Fact::Count)
+        }
+        Need::ContactEvents {
+            workspace,
+            kind,
+            since,
+            most,
+        } => {
+            let count = event_row::contact_events(db, workspace, *kind, *since, *most).await?;
+            Some(Fact::Count(count))
+        }
+        Need::Unread {
+            workspace,
+            person,
+            until,
+        } => {
+            let count = inbox_entry_row::unread(db, workspace, person, *until).await?;
+            Some(Fact::Count(count))
+        }
+        Need::WatchCount(workspace, person) => {
+            let count = watch_row::count(db, workspace, person).await?;
+            Some(Fact::Count(count))
+        }
+        Need::Members {
+            workspace,
+            role,
+            after,
+            limit,
+        } => {
+            let limit = u64::try_from(*limit).unwrap_or(u64::MAX);
+            let members = people::members(db, workspace, role, after.as_ref(), limit).await?;
+            Some(Fact::Names(members))
+        }
+        Need::Person(..)
+        | Need::RequestLifecycle(..)
+        | Need::Watchers { .. }
+        | Need::Webhooks(_) => None,
+    })
 }
 
 /// Adds to webhooks how many deliveries are pending for each.
@@ -296,7 +328,7 @@ pub(crate) async fn delivery_payload(
         }
         DeliveryTarget::Callback | DeliveryTarget::Webhook(_) | DeliveryTarget::Digest(_) => None,
     };
-    let request = event.as_request();
+    let request = event.as_request().filter(|_| !event.is_mention());
     Ok(Some(DeliveryPayload {
         is_settled: request.is_some_and(|request| lifecycle.is_settled(request.rev)),
         event,

@@ -38,7 +38,8 @@ pub struct ErasureView {
     /// Runs that are not deleted yet. Absent in the reply to a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_left: Option<u64>,
-    /// Requests whose erasure the handoff service has not confirmed yet. Absent in the reply to a command.
+    /// Requests whose erasure the handoff service has not confirmed yet, and events of the contact that the notification
+    /// service has not confirmed. Absent in the reply to a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_left: Option<u64>,
 }

@@ -153,8 +153,10 @@ pub struct AppliedAgent {
 #[serde(deny_unknown_fields)]
 pub struct PutContact {
     pub contact: ContactId,
-    /// The new data.
     pub fields: Map<String, Value>,
+    /// True: no user is notified of a new lead or of its deals. The contacts of a batch are put so.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub silent: bool,
 }
 
 /// Changes the data of a contact (RFC 7386 merge patch).

@@ -1,7 +1,7 @@
 //! Commands and queries of the notification service: who is notified what, and by which way.
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{HoldId, NotificationId, RunId, UserName, WebhookId};
+use holdpoint_ids::{ContactId, HoldId, NotificationId, RunId, UserName, WebhookId};
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
@@ -10,11 +10,16 @@ use crate::hold::{HoldOutcome, Priority};
 use crate::message::Reply;
 use crate::run::Page;
 
+mod contact_events;
 mod feed;
 mod preferences;
 mod run_ends;
 mod watches;
 mod webhooks;
+
+pub use contact_events::{
+    ContactEvent, ContactEventKind, EVENT_NAME_CHARS_MAX, RecordContactEvents,
+};
 
 pub use run_ends::{RecordRunEnds, RunEnd, RunEndRecorded, RunEnded};
 
@@ -46,6 +51,7 @@ all_variants!(PendingReason, RequestEventKind);
 commands! {
     RecordRequestEvents: "record_request_events"(facts[0].id) -> Vec<Reply<EventRecorded>>;
     RecordRunEnds:       "record_run_ends"(ends[0].run)       -> Vec<Reply<RunEndRecorded>>;
+    RecordContactEvents: "record_contact_events"(events[0].contact) -> Vec<Reply<EventRecorded>>;
     ReadNotification:    "read_notification"(id)              -> NotificationView;
     ReadNotifications:   "read_notifications"(person)         -> AllRead;
     PutPreferences:      "put_preferences"(person)            -> Preferences;
@@ -111,6 +117,8 @@ pub enum RequestEventKind {
     Escalated,
     /// A user took the run over: what was sent of it says so.
     TakenOver,
+    /// A person has written the names of users into a comment, a reason or notes: these users are notified.
+    Mentioned,
     /// It has ended by a person: what was sent of it says so; a callback is called.
     Decided,
     /// The deadline passed: as for decided.
@@ -119,7 +127,7 @@ pub enum RequestEventKind {
     Withdrawn,
 }
 
-/// Reply of the notification service to one [`RequestEvent`].
+/// Reply of the notification service to one [`RequestEvent`] or [`ContactEvent`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventRecorded {
@@ -133,24 +141,31 @@ impl RequestEventKind {
     #[must_use]
     pub const fn is_end(self) -> bool {
         match self {
-            Self::Opened | Self::Assigned | Self::Escalated | Self::TakenOver => false,
+            Self::Opened | Self::Assigned | Self::Escalated | Self::TakenOver | Self::Mentioned => {
+                false
+            }
             Self::Decided | Self::Expired | Self::Withdrawn => true,
         }
     }
 }
 
-/// The subject of a notification (S0-T4). Not all of them are sent yet, but a reader must accept all.
+/// The subject of a notification (S0-T4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotificationType {
+    /// The deadline of a task has passed.
     TaskDue,
     /// A user became the assignee.
     TaskAssigned,
+    /// The stage of a contact's deal has become a won one.
     DealWon,
+    /// The stage of a contact's deal has become a lost one.
     DealLost,
+    /// A contact is created.
     NewLead,
     /// A run has ended that a user watches.
     WorkflowComplete,
+    /// A person has written the user's name into a comment, a reason or notes.
     Mention,
     /// From the installation itself: a webhook was disabled.
     System,
@@ -300,8 +315,11 @@ pub struct NotificationView {
     pub link: String,
     /// The run that asks, or that has ended; none for a standalone hold.
     pub run: Option<RunId>,
-    /// The request that it is of; none: it is of the end of a run, or of the installation itself.
+    /// The request that it is of; none: it is of the end of a run, of a contact, or of the installation itself.
     pub request: Option<HoldId>,
+    /// The contact, if it is of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contact: Option<ContactId>,
     /// When it happened.
     #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,

@@ -26,7 +26,8 @@ use crate::handoff::{
 use crate::message::{Command, Query};
 use crate::notification::{
     AddWebhook, ChangeWebhook, PutPreferences, ReadNotification, ReadNotifications,
-    RecordRequestEvents, RecordRunEnds, RemoveWebhook, ShowWebhookSecret, Unwatch, Watch,
+    RecordContactEvents, RecordRequestEvents, RecordRunEnds, RemoveWebhook, ShowWebhookSecret,
+    Unwatch, Watch,
 };
 use crate::operation::{CancelOperation, StartOperation};
 use crate::scheduler::{DeleteSchedule, PutSchedule, SetTimers};
@@ -113,7 +114,7 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
         Client::Executor => {
             serves(executor::SERVICE, &mut publish, &mut subscribe);
             publish.extend(stored! {
-                SetTimers, SetHolds, RecordRunEnds, SetChildRuns, ChildRunsEnded
+                SetTimers, SetHolds, RecordRunEnds, RecordContactEvents, SetChildRuns, ChildRunsEnded
             });
             publish.extend(["hp.*.steps.>".into(), "hp.sys.node.*".into()]);
             publish.push(subject::ended_calls());

@@ -23,7 +23,7 @@ const MESSAGE_DEPTH_MAX: usize = 64;
 pub const VALUES_MAX: usize = 100_000;
 
 /// Commands that services send to each other.
-const BETWEEN_SERVICES: [&str; 11] = [
+const BETWEEN_SERVICES: [&str; 12] = [
     "set_holds",
     "holds_closed",
     "handoffs_updated",
@@ -34,6 +34,7 @@ const BETWEEN_SERVICES: [&str; 11] = [
     "child_runs_ended",
     "record_request_events",
     "record_run_ends",
+    "record_contact_events",
     "watch_run_ends",
 ];
 

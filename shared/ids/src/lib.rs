@@ -198,6 +198,12 @@ impl HoldId {
         Self::derived(&format!("the task of {idempotency_key}"))
     }
 
+    /// The id under which the notifications of a contact are kept. No request has it.
+    #[must_use]
+    pub fn of_contact(contact: &ContactId) -> Self {
+        Self::derived(&format!("the notifications of contact {contact}"))
+    }
+
     fn derived(from: &str) -> Self {
         let digest = Sha256::digest(from);
         let mut bytes = uuid::Bytes::default();

@@ -288,7 +288,7 @@ impl Trial<'_> {
 
         let path = format!("/contacts/{contact}");
         self.put(&path, &json!({ "company": "Acme" })).await?;
-        let patch = json!({ "stage": "won" });
+        let patch = json!({ "stage": "won", "deal": { "stage": "won" } });
         self.patch(&path, &patch).await?;
         let said = json!({ "kind": "note", "text": "called" });
         let activities = format!("{path}/activities");
@@ -297,6 +297,15 @@ impl Trial<'_> {
         // A patch that was accepted with 202 has its effect later.
         let has_all = |known: &Value| known["company"] == "Acme" && known["stage"] == "won";
         self.until_seen("the contact", &path, has_all).await?;
+        let notified = |page: &Value, kind: &str| {
+            let items = page["items"].as_array().into_iter().flatten();
+            let is_it = |one: &&Value| one["type"] == kind && one["contact"] == contact.as_str();
+            items.filter(is_it).count()
+        };
+        let has_both =
+            |page: &Value| ["new_lead", "deal_won"].map(|kind| notified(page, kind)) == [1, 1];
+        let all = "/notifications?limit=500";
+        self.until_seen("both", all, has_both).await?;
         self.delete(&path).await?;
         // The service may be down after the reply to its last command.
         let is_gone = until(PATIENCE, "it is gone", async || {

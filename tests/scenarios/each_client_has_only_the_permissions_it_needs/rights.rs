@@ -82,7 +82,7 @@ pub(super) const SERVER_API: [&str; 12] = [
 ];
 
 /// Messages between services: the only sender, and the subject in the stream of the receiver.
-const FACTS: [(&str, &str); 10] = [
+const FACTS: [(&str, &str); 11] = [
     ("executor.set_child_runs", "executor"),
     ("executor.child_runs_ended", "executor"),
     ("executor.start_scheduled", "scheduler"),
@@ -93,6 +93,7 @@ const FACTS: [(&str, &str); 10] = [
     ("handoff.timers_fired", "scheduler"),
     ("notification.record_request_events", "handoff"),
     ("notification.record_run_ends", "executor"),
+    ("notification.record_contact_events", "executor"),
 ];
 
 /// Commands of workers to the executor.

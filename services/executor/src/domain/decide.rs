@@ -206,7 +206,7 @@ pub fn decide(
             input,
         } => {
             let known = state.and_then(Aggregate::try_as_contact_ref);
-            change_contact(known, workspace, id, input)
+            change_contact(known, InWorkspace::new(workspace, id), input, now)
         }
         Input::EraseContact { .. } | Input::ErasureCompleted { .. } | Input::EraseRun { .. } => {
             decide_erasure(state, input, now)

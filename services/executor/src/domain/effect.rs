@@ -13,7 +13,7 @@ use holdpoint_contracts::executor::{
 use holdpoint_contracts::handoff::UserChange;
 use holdpoint_contracts::history::HistoryItem;
 use holdpoint_contracts::hold::{CloseReply, DesiredHold, HandoffUpdateReply};
-use holdpoint_contracts::notification::RunEnded;
+use holdpoint_contracts::notification::{ContactEvent, RunEnded};
 use holdpoint_contracts::operation::OperationView;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::{ChangedRun, LeaseEvent, StartedRun};
@@ -91,6 +91,11 @@ pub enum Effect {
     RunEnded {
         workspace: Workspace,
         end: Box<RunEnded>,
+    },
+    /// Send a change of a contact to the notification service.
+    ContactEvent {
+        workspace: Workspace,
+        event: Box<ContactEvent>,
     },
     /// Send the desired state of a run that a step has started.
     ChildRun {

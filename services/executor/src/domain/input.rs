@@ -29,7 +29,11 @@ use crate::domain::need::Key;
 #[derive(Debug, Clone, PartialEq)]
 pub enum ContactInput {
     /// Replaces all that is known.
-    Put(Map<String, Value>),
+    Put {
+        fields: Map<String, Value>,
+        /// No user is notified of it.
+        silent: bool,
+    },
     /// Changes some of it; `null` removes. Then single tags come and go.
     Patch {
         patch: Map<String, Value>,

@@ -204,7 +204,8 @@ fn request_end(end: &RequestEnd) -> String {
             RequestEventKind::Decided
             | RequestEventKind::Opened
             | RequestEventKind::Assigned
-            | RequestEventKind::Escalated,
+            | RequestEventKind::Escalated
+            | RequestEventKind::Mentioned,
         ) => "Decided",
     };
     match &end.by {

@@ -80,7 +80,11 @@ type FieldsCall = Call<Ask, ContactId, JsonBody<Map<String, Value>>>;
 async fn put(call: FieldsCall) -> ApiResult<impl IntoResponse> {
     let fields = without_id(call.body, &call.id)?;
     let contact = call.id;
-    let command = PutContact { contact, fields };
+    let command = PutContact {
+        contact,
+        fields,
+        silent: false,
+    };
     call.caller.command(call.key, command).await
 }
 

@@ -8,6 +8,7 @@ pub(super) mod derived_effects;
 pub(super) mod erased_request;
 pub(super) mod escalation;
 pub(super) mod initial_assignment;
+pub(crate) mod mentions;
 pub(super) mod merge_desired_state;
 pub(super) mod policy_change;
 pub(super) mod quorum;

@@ -9,6 +9,7 @@ mod escalation;
 mod handoff_events;
 mod histories;
 mod holds_table;
+mod mentions;
 mod open_hold;
 mod policies;
 mod progress;

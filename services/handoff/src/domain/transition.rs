@@ -21,6 +21,8 @@ pub(crate) struct RequestTransition {
     /// Facts that later decisions of the same batch find.
     pub(super) facts: Vec<(Need, Fact)>,
     pub(super) notification: Option<Notification>,
+    /// Users whom a person names in the text of this change.
+    pub(super) mention: Option<Notification>,
 }
 
 /// The event that users are notified of.
@@ -53,6 +55,7 @@ impl RequestTransition {
             effects: Vec::new(),
             facts: Vec::new(),
             notification: None,
+            mention: None,
         }
     }
 
@@ -118,7 +121,8 @@ impl RequestTransition {
             RequestEventKind::Opened
             | RequestEventKind::Assigned
             | RequestEventKind::Escalated
-            | RequestEventKind::TakenOver => false,
+            | RequestEventKind::TakenOver
+            | RequestEventKind::Mentioned => false,
         };
         let is_timer = self.request.kind() == Some(HoldKind::Timer);
         let spec = self.request.spec.as_ref();
@@ -128,6 +132,15 @@ impl RequestTransition {
         }
         let by = by.map(str::to_owned);
         self.notification = Some(Notification { kind, by, to });
+    }
+
+    /// Notifies the users whom a person has named in a text. It is an event beside that of the change.
+    pub(crate) fn mention(&mut self, to: Vec<String>, by: &str) {
+        self.mention = (!to.is_empty()).then(|| Notification {
+            kind: RequestEventKind::Mentioned,
+            by: Some(by.to_owned()),
+            to,
+        });
     }
 
     /// Notifies the audience as well.

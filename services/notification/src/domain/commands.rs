@@ -7,6 +7,7 @@ pub(crate) mod put_preferences;
 pub(crate) mod read_notifications;
 pub(crate) mod record_attempt;
 pub(crate) mod record_call;
+pub(crate) mod record_contact_events;
 pub(crate) mod record_request_events;
 pub(crate) mod record_run_ends;
 pub(crate) mod remove_webhook;

@@ -12,6 +12,7 @@ use super::commands::put_preferences::put_preferences;
 use super::commands::read_notifications::{read_notification, read_notifications};
 use super::commands::record_attempt::record_attempt;
 use super::commands::record_call::record_call;
+use super::commands::record_contact_events::record_contact_event;
 use super::commands::record_request_events::record_request_event;
 use super::commands::record_run_ends::{record_run_end, run_ended_before};
 use super::commands::remove_webhook::remove_webhook;
@@ -99,15 +100,17 @@ pub(crate) fn decide(
     let webhook = state.and_then(Aggregate::as_webhook);
     let known_watch = state.and_then(Aggregate::as_watch);
     match input {
-        Input::RecordRequestEvent { .. } if state.is_some() => {
-            let reply = Reply::EventRecorded(EventRecorded::Known);
-            Ok(Outcome::Unchanged(reply))
+        Input::RecordRequestEvent { .. } | Input::RecordContactEvent { .. } if state.is_some() => {
+            Ok(known_event())
         }
         Input::RecordRequestEvent { workspace, event } => {
             record_request_event(workspace, event, lookup, now)
         }
         Input::RecordRunEnd { workspace, end } => {
             record_run_end(event, workspace, end, lookup, now)
+        }
+        Input::RecordContactEvent { workspace, event } => {
+            record_contact_event(workspace, event, lookup, now)
         }
         Input::ContinueFanOut(_) => known(event, |one| continue_fan_out(one, lookup, now)),
         Input::RunEndedBefore { end, .. } => {
@@ -129,10 +132,11 @@ pub(crate) fn decide(
         } => known(delivery, |one| {
             record_attempt(one, *attempt, report, lookup, now)
         }),
-        Input::ShowSecret { workspace, fresh } => {
-            let secret = state.and_then(Aggregate::as_secret);
-            Ok(show_secret(secret, workspace, fresh))
-        }
+        Input::ShowSecret { workspace, fresh } => Ok(show_secret(
+            state.and_then(Aggregate::as_secret),
+            workspace,
+            fresh,
+        )),
         Input::PutPreferences { new, fresh } => put_preferences(preferences, new, fresh, now),
         Input::CreateDigest { .. } => known(preferences, |one| Ok(create_digest(one, now))),
         Input::Watch {
@@ -148,10 +152,7 @@ pub(crate) fn decide(
         Input::RemoveWebhook { id, .. } => remove_webhook(webhook.ok_or(Refusal::NoWebhook(*id))?),
         Input::ChangeWebhook {
             id, to, enabled, ..
-        } => {
-            let webhook = webhook.ok_or(Refusal::NoWebhook(*id))?;
-            change_webhook(webhook, to, *enabled, now)
-        }
+        } => change_webhook(webhook.ok_or(Refusal::NoWebhook(*id))?, to, *enabled, now),
         Input::WatchRunEnds { .. } => known(webhook, |one| Ok(watch_run_ends(one))),
         Input::RecordCall { outcome, .. } => {
             known(webhook, |one| Ok(record_call(one, outcome, now)))
@@ -161,6 +162,10 @@ pub(crate) fn decide(
         }
         Input::Users(changes) => Ok(without_state(Effect::Users(changes.clone()))),
     }
+}
+
+const fn known_event() -> Outcome {
+    Outcome::Unchanged(Reply::EventRecorded(EventRecorded::Known))
 }
 
 fn known<'s, T>(state: Option<&'s T>, decide: impl FnOnce(&'s T) -> Decision) -> Decision {

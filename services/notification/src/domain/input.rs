@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::UserChange;
-use holdpoint_contracts::notification::{RequestEvent, RunEnded, Watched};
+use holdpoint_contracts::notification::{ContactEvent, RequestEvent, RunEnded, Watched};
 use holdpoint_ids::{NotificationId, UserName, WebhookId, Workspace};
 
 use super::model::{
@@ -21,6 +21,11 @@ pub enum Input {
     RecordRunEnd {
         workspace: Workspace,
         end: Box<RunEnded>,
+    },
+    /// The executor reports a change of a contact until it is acknowledged.
+    RecordContactEvent {
+        workspace: Workspace,
+        event: Box<ContactEvent>,
     },
     /// A sweep found an event whose fan-out is pending.
     ContinueFanOut(EventKey),
@@ -116,6 +121,9 @@ impl Input {
             }
             Self::RecordRunEnd { workspace, end } => {
                 Key::Event(EventKey::of_run_end(workspace, end))
+            }
+            Self::RecordContactEvent { workspace, event } => {
+                Key::Event(EventKey::of_contact(workspace, event))
             }
             Self::ContinueFanOut(key) => Key::Event(key.clone()),
             Self::RunEndedBefore {

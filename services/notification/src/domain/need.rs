@@ -1,7 +1,8 @@
 //! Data that a decision may lack, and the loaded values.
 
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
-use holdpoint_contracts::notification::{Channel, PersonalChannel, Watched};
+use holdpoint_contracts::notification::{Channel, ContactEventKind, PersonalChannel, Watched};
 use holdpoint_ids::{HoldId, RoleName, UserName, Workspace};
 use strum::EnumTryAs;
 
@@ -29,6 +30,15 @@ pub enum Need {
     RequestLifecycle(Workspace, HoldId),
     /// Whether the contact of a request's run is erased. Only a late event asks.
     IsErased(Workspace, HoldId),
+    /// The number of the newest erasure of a contact, whose notifications have this id.
+    LastErasure(Workspace, HoldId),
+    /// The number of contact events of a kind since an instant. It is counted up to a bound.
+    ContactEvents {
+        workspace: Workspace,
+        kind: ContactEventKind,
+        since: DateTime<Utc>,
+        most: u64,
+    },
     /// The webhooks of a workspace, with their backlogs.
     Webhooks(Workspace),
     WatchCount(Workspace, UserName),
@@ -48,7 +58,7 @@ pub enum Fact {
     Person(Person),
     RequestLifecycle(RequestLifecycle),
     Webhooks(Vec<Subscription>),
-    /// For [`Need::Unread`] and [`Need::WatchCount`].
+    /// For [`Need::Unread`], [`Need::WatchCount`], [`Need::LastErasure`] and [`Need::ContactEvents`].
     Count(u64),
     /// For [`Need::IsErased`].
     IsErased(bool),

@@ -2,6 +2,7 @@
 
 pub(crate) mod call_summary;
 pub(crate) mod channel_fallback;
+pub(crate) mod contact_text;
 pub(crate) mod context_summary;
 pub(crate) mod digest;
 pub(crate) mod fan_out;

@@ -15,6 +15,7 @@ use super::rules::recipients::request_recipients;
 use super::testing::{acme, delivery, request, request_event as fact, stored as noted, webhook};
 use super::*;
 
+mod contact_events;
 mod deliveries;
 mod preferences;
 mod request_events;
@@ -52,6 +53,8 @@ fn found(world: &World, need: &Need) -> Lookup {
         | Need::Watchers { .. }
         | Need::WatchCount(..)
         | Need::IsErased(..)
+        | Need::LastErasure(..)
+        | Need::ContactEvents { .. }
         | Need::Unread { .. } => Lookup::Missing,
     }
 }

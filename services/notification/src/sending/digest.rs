@@ -1,4 +1,4 @@
-//! One mail a day with open requests and run ends that reached the person through no other channel.
+//! One mail a day with open requests, run ends, contact events and mentions that reached the person through no other channel.
 
 use std::collections::HashSet;
 
@@ -34,7 +34,7 @@ impl Pool {
             .await
     }
 
-    /// Newest first, and each request once. Run ends count if they came since the last digest, are unread, and
+    /// Newest first, and each request once. Run ends, contact events and mentions count if they came since the last digest, are unread, and
     /// the person may still look at runs.
     async fn open(
         &self,
@@ -53,7 +53,7 @@ impl Pool {
         let mut known = HashSet::new();
         let mut open = store::list(&self.readers, &filter).await?;
         open.retain(|one| {
-            if one.ended.is_some() {
+            if one.ended.is_some() || email_template::asks_nothing(one) {
                 let is_new = one.read_at.is_none() && since.is_none_or(|since| one.at > since);
                 return is_new
                     && may_look(&person.roles)

@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 use holdpoint_auth::{Choice, LinkClaims};
-use holdpoint_contracts::notification::RequestEvent;
+use holdpoint_contracts::notification::{RequestEvent, RequestEventKind};
 use holdpoint_ids::UserName;
 use holdpoint_mail::{Letter, escape, read_mailbox};
 use holdpoint_user_directory::table::User;
@@ -21,7 +21,14 @@ impl Pool {
         let Some(person) = payload.person.as_ref().filter(|person| person.active) else {
             return dropped(PERSON_GONE);
         };
+        if payload.event.needs_look() && !may_look(&person.roles) {
+            return dropped(BARRED);
+        }
+        let base = self.outside.public_url.known().and_then(Option::as_deref);
         let text = match &payload.event.subject {
+            Subject::Request { event, .. } if event.kind == RequestEventKind::Mentioned => {
+                email_template::mention_mail(event, base)
+            }
             // The end of a request is never mailed: a mail asks for an action.
             Subject::Request { event, .. } if payload.is_settled || event.kind.is_end() => {
                 return dropped(SETTLED);
@@ -30,10 +37,9 @@ impl Pool {
                 let link = |choice| self.link(key, &person.name, event, choice);
                 email_template::request_mail(event, link)
             }
-            Subject::RunEnd(_) if !may_look(&person.roles) => return dropped(BARRED),
-            Subject::RunEnd(end) => {
-                let base = self.outside.public_url.known().and_then(Option::as_deref);
-                email_template::run_end_mail(end, base)
+            Subject::RunEnd(end) => email_template::run_end_mail(end, base),
+            Subject::Contact { event, is_last, .. } => {
+                email_template::contact_mail(event, *is_last)
             }
             Subject::System(_) => return never("A system notice is not mailed."),
         };

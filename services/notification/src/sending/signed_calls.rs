@@ -4,7 +4,8 @@
 use holdpoint_auth::WebhookSecret;
 use holdpoint_contracts::instant;
 use holdpoint_contracts::notification::{
-    RequestEvent, RunEnded, WebhookFormat, event_name, run_event_name,
+    ContactEvent, RequestEvent, RequestEventKind, RunEnded, WebhookFormat, event_name,
+    run_event_name,
 };
 use holdpoint_ids::{WebhookId, Workspace};
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use super::signed_request::SignedRequest;
 use super::{BARRED, Pool, dropped, later, never, unread};
 use crate::domain::{
     AttemptReport, CallOutcome, DeliveryKey, Input, NotificationEvent, PERSON_GONE, SETTLED,
-    Subject, WebhookState, link,
+    Subject, WebhookState, contact_message, contact_title, link, mention_title,
 };
 use crate::slack;
 use crate::store::{self, DeliveryPayload, may_look};
@@ -95,7 +96,7 @@ impl Pool {
         if payload.is_void() {
             return dropped(SETTLED);
         }
-        if payload.event.as_run_end().is_some() && !may_look(&person.roles) {
+        if payload.event.needs_look() && !may_look(&person.roles) {
             return dropped(BARRED);
         }
         let said = store::preferences(&self.readers, &key.workspace, &person.name).await;
@@ -176,6 +177,17 @@ fn body(
     base: Option<&str>,
 ) -> Value {
     match (format, &event.subject) {
+        (WebhookFormat::Standard, Subject::Request { event, .. })
+            if event.kind == RequestEventKind::Mentioned =>
+        {
+            mention_body(workspace, event, base)
+        }
+        (WebhookFormat::Standard, Subject::Contact { event, is_last, .. }) => {
+            contact_body(workspace, event, *is_last)
+        }
+        (WebhookFormat::Slack, Subject::Contact { event, is_last, .. }) => {
+            slack::contact_message(event, *is_last)
+        }
         (WebhookFormat::Standard, Subject::Request { event, .. }) => {
             request_body(workspace, event, base)
         }
@@ -203,6 +215,39 @@ fn run_end_body(workspace: &Workspace, end: &RunEnded, base: Option<&str>) -> Va
             "ended_at": instant::write(end.ended_at),
             "took_ms": end.took_ms(),
             "link": base.map(|base| format!("{base}/runs/{}", end.run)),
+        },
+    })
+}
+
+/// `{type, timestamp, data}` of a contact event, for a person's own chat.
+fn contact_body(workspace: &Workspace, event: &ContactEvent, is_last: bool) -> Value {
+    json!({
+        "type": event.kind,
+        "timestamp": instant::write(event.at),
+        "data": {
+            "workspace": workspace,
+            "contact": event.contact,
+            "title": contact_title(event),
+            "message": contact_message(event, is_last),
+        },
+    })
+}
+
+/// `{type, timestamp, data}` of a mention, for a person's own chat. It has no answer, because the person may be no
+/// recipient of the request.
+fn mention_body(workspace: &Workspace, event: &RequestEvent, base: Option<&str>) -> Value {
+    let request = &event.request;
+    json!({
+        "type": "mention",
+        "timestamp": instant::write(event.at),
+        "data": {
+            "workspace": workspace,
+            "request": request.id,
+            "run": request.run,
+            "agent": request.agent,
+            "title": mention_title(event),
+            "by": event.by,
+            "link": base.map(|base| format!("{base}{}", link(request.id))),
         },
     })
 }

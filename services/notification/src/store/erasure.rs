@@ -1,4 +1,4 @@
-//! Empties the notifications of erased requests and runs.
+//! Empties the notifications of erased requests, runs and contacts.
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{HoldId, Workspace};
@@ -27,13 +27,17 @@ pub(super) async fn erase(
     inbox_entry_row::delete(db, &rows, ENTRIES).await?;
     let columns = [delivery_row::Column::Workspace, delivery_row::Column::Hold];
     delete_rows::<delivery_row::Entity>(db, columns, rows).await?;
+    let mut traces = Traces::default();
     for mut event in event_row::of_holds(db, workspace, holds).await? {
+        if let Some(contact) = event.as_contact() {
+            let added = traces.add_contact(&contact.contact);
+            added.map_err(event_row::Entity::broken)?;
+        }
         if !event.is_erased() {
             event.erase(now);
             replace(db, &event).await?;
         }
     }
-    let mut traces = Traces::default();
     for hold in holds {
         traces.add_run(hold.run);
     }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use holdpoint_contracts::notification::RequestEventKind;
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::notification::{ContactEventKind, RequestEventKind};
 use holdpoint_ids::{HoldId, Workspace};
 use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StateRow, StoreError, StoredState};
 use sea_orm::ActiveValue::Set;
@@ -16,6 +17,17 @@ use crate::domain::{EventKey, NotificationEvent, RequestLifecycle, Subject};
 /// The kinds of events that are not request events.
 pub(super) const RUN_END: &str = "run_end";
 pub(super) const SYSTEM: &str = "system";
+
+/// Events that may be very many at once.
+const BULK: [&str; 4] = [
+    RUN_END,
+    ContactEventKind::NewLead.as_str(),
+    ContactEventKind::DealWon.as_str(),
+    ContactEventKind::DealLost.as_str(),
+];
+
+/// The kinds of contact events that users are notified of, in the words of their index.
+const OF_CONTACTS: &str = "kind IN ('new_lead','deal_won','deal_lost')";
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -65,6 +77,7 @@ impl StateRow for Entity {
         let kind = match &event.subject {
             Subject::Request { event, .. } => event.kind.as_str(),
             Subject::RunEnd(_) => RUN_END,
+            Subject::Contact { event, .. } => event.kind.as_str(),
             Subject::System(_) => SYSTEM,
         };
         Ok(ActiveModel {
@@ -171,6 +184,48 @@ async fn notified_for(
     rows.into_iter().map(pair).collect()
 }
 
+/// The number of the newest erasure of a contact.
+pub(super) async fn last_erasure(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    hold: HoldId,
+) -> Result<Option<u64>, StoreError> {
+    let newest = Entity::find()
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.hold.eq(hold.to_string()))
+        .filter(COLUMN.kind.eq(ContactEventKind::ContactErased.as_str()))
+        .order_by_desc(Column::Rev)
+        .select_only()
+        .column(Column::Rev)
+        .into_tuple::<i64>()
+        .one(db)
+        .await?;
+    let number = newest.map(u64::try_from).transpose();
+    number.map_err(Entity::broken)
+}
+
+/// The number of contact events of a kind since an instant, counted up to a bound.
+pub(super) async fn contact_events(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    kind: ContactEventKind,
+    since: DateTime<Utc>,
+    most: u64,
+) -> Result<u64, StoreError> {
+    let found = Entity::find()
+        .filter(Expr::cust(OF_CONTACTS))
+        .filter(COLUMN.workspace.eq(workspace.as_str()))
+        .filter(COLUMN.kind.eq(kind.as_str()))
+        .filter(COLUMN.created_at.gte(since))
+        .select_only()
+        .column(Column::Rev)
+        .limit(most)
+        .into_tuple::<i64>()
+        .all(db)
+        .await?;
+    u64::try_from(found.len()).map_err(Entity::broken)
+}
+
 /// The versions of a request at which people were reminded of it.
 pub(super) fn reminders(workspace: &Workspace, hold: HoldId) -> SelectStatement {
     Query::select()
@@ -179,6 +234,18 @@ pub(super) fn reminders(workspace: &Workspace, hold: HoldId) -> SelectStatement 
         .and_where(COLUMN.workspace.eq(workspace.as_str()))
         .and_where(COLUMN.hold.eq(hold.to_string()))
         .and_where(COLUMN.kind.eq(RequestEventKind::Escalated.as_str()))
+        .to_owned()
+}
+
+/// Whether an inbox entry is of a mention. The number of its notification is the version of the event.
+pub(super) fn mentions() -> SelectStatement {
+    let is_same = "notification_events.workspace = inbox_entries.workspace \
+        AND notification_events.hold = inbox_entries.hold AND notification_events.rev = inbox_entries.rev";
+    Query::select()
+        .expr(Expr::val(1))
+        .from(Entity)
+        .and_where(Expr::cust(is_same))
+        .and_where(COLUMN.kind.eq(RequestEventKind::Mentioned.as_str()))
         .to_owned()
 }
 
@@ -194,20 +261,20 @@ pub(super) fn end_of_watched_run() -> SelectStatement {
         .to_owned()
 }
 
-/// The oldest run ends, or the oldest other events, whose fan-out is pending, after so many older ones.
+/// The oldest bulk events, or the oldest other events, whose fan-out is pending, after so many older ones.
 pub(super) async fn fanning(
     db: &impl ConnectionTrait,
-    are_run_ends: bool,
+    are_bulk: bool,
     skipped: u64,
     limit: u64,
 ) -> Result<Vec<EventKey>, StoreError> {
     let rows = Entity::find()
         // In the words of its index.
         .filter(Expr::col(Column::Fanning))
-        .filter(if are_run_ends {
-            COLUMN.kind.eq(RUN_END)
+        .filter(if are_bulk {
+            COLUMN.kind.is_in(BULK)
         } else {
-            COLUMN.kind.ne(RUN_END)
+            COLUMN.kind.is_not_in(BULK)
         })
         .order_by_asc(Column::CreatedAt)
         .offset(skipped)
@@ -230,18 +297,18 @@ pub(super) async fn fanning(
 /// Selects events whose fan-out is pending. Half of them are the oldest, so that a fan-out of many pages ends
 /// however many events follow. The other half rotates, so that events that cannot be decided block no other.
 ///
-/// Run ends and other events have a queue each: a thousand runs that end at once must not delay an approval.
+/// Bulk events and other events have a queue each: a thousand runs that end at once must not delay an approval.
 #[derive(Debug)]
 pub(crate) struct FairQueue {
-    are_run_ends: bool,
+    are_bulk: bool,
     /// How many events are older than the next one of the rotating half.
     skipped: u64,
 }
 
 impl FairQueue {
-    pub(crate) const fn new(are_run_ends: bool) -> Self {
+    pub(crate) const fn new(are_bulk: bool) -> Self {
         Self {
-            are_run_ends,
+            are_bulk,
             skipped: 0,
         }
     }
@@ -253,11 +320,11 @@ impl FairQueue {
         limit: u64,
     ) -> Result<Vec<EventKey>, StoreError> {
         let half = limit.div_ceil(2);
-        let mut all = fanning(db, self.are_run_ends, 0, half).await?;
+        let mut all = fanning(db, self.are_bulk, 0, half).await?;
         let mut others = Vec::new();
         for skipped in [Ord::max(self.skipped, half), half] {
             if others.is_empty() && all.len() as u64 == half {
-                others = fanning(db, self.are_run_ends, skipped, limit - half).await?;
+                others = fanning(db, self.are_bulk, skipped, limit - half).await?;
                 self.skipped = skipped + others.len() as u64;
             }
         }

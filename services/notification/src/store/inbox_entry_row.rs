@@ -11,7 +11,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Func, OnConflict, Query};
 use sea_orm::{Condition, PaginatorTrait, QueryOrder, QuerySelect, QueryTrait as _};
 
-use super::event_row::reminders;
+use super::event_row::{mentions, reminders};
 use super::key_columns::{HoldRow, after, before, number, stored_rev};
 use crate::domain::NewInboxEntries;
 
@@ -290,7 +290,8 @@ pub(super) async fn read_all(
     mark_read(db, all, changed).await
 }
 
-/// The entries of these holds ask no action any more: all count as read, and show how the request ended.
+/// The entries of these holds ask no action any more: all count as read, and show how the request ended. A mention asked
+/// for none and stays unread.
 pub(super) async fn read_holds(
     db: &Transaction,
     workspace: &Workspace,
@@ -300,7 +301,8 @@ pub(super) async fn read_holds(
     for chunk in holds.chunks(ROWS_PER_STATEMENT) {
         let all = Condition::all()
             .add(COLUMN.workspace.eq(workspace.as_str()))
-            .add(COLUMN.hold.is_in(chunk.iter().map(HoldId::to_string)));
+            .add(COLUMN.hold.is_in(chunk.iter().map(HoldId::to_string)))
+            .add(Expr::exists(mentions()).not());
         mark_read(db, all, changed).await?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 //! webhooks, watches that ended, and digests.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::notification::RequestEventKind;
+use holdpoint_contracts::notification::{ContactEventKind, RequestEventKind};
 use holdpoint_store::StoreError;
 use sea_orm::ConnectionTrait;
 use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Query, SelectStatement};
@@ -59,6 +59,10 @@ fn expired(before: DateTime<Utc>) -> SelectStatement {
         RequestEventKind::Withdrawn.as_str(),
         event_row::RUN_END,
         event_row::SYSTEM,
+        ContactEventKind::NewLead.as_str(),
+        ContactEventKind::DealWon.as_str(),
+        ContactEventKind::DealLost.as_str(),
+        ContactEventKind::ContactErased.as_str(),
     ];
     let ends = ends.map(|kind| format!("'{kind}'")).join(",");
     let is_newer = column(&other, "updated_at").gte(before);

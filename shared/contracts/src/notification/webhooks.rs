@@ -24,11 +24,12 @@ pub enum WebhookFormat {
     Slack,
 }
 
-/// The name of what happened to a request; none: no user is notified of timers.
+/// The name of what happened to a request; none: no program is notified of timers and mentions.
 #[must_use]
 pub const fn event_name(kind: HoldKind, what: RequestEventKind) -> Option<&'static str> {
     Some(match (kind, what) {
-        (HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun, _) => return None,
+        (HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun, _)
+        | (_, RequestEventKind::Mentioned) => return None,
         (HoldKind::Approval, RequestEventKind::Opened) => "approval.requested",
         (HoldKind::Approval, RequestEventKind::Assigned) => "approval.reassigned",
         (HoldKind::Approval, RequestEventKind::Escalated) => "approval.escalated",

@@ -4,7 +4,7 @@
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::{DesiredHold, HoldState};
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::notification::RunEnded;
+use holdpoint_contracts::notification::{ContactEvent, ContactEventKind, RunEnded};
 use holdpoint_ids::{ContactId, HoldId};
 use serde_json::Map;
 
@@ -39,7 +39,21 @@ pub(crate) fn erase_contact(
         ..known.clone()
     };
     let (workspace, contact) = (next.workspace.clone(), next.id.clone());
+    let event = ContactEvent {
+        contact: contact.clone(),
+        version: next.version,
+        kind: ContactEventKind::ContactErased,
+        at: now,
+        name: None,
+        deal: None,
+        more_deals: 0,
+        to: Vec::new(),
+    };
     let effects = vec![
+        Effect::ContactEvent {
+            workspace: workspace.clone(),
+            event: Box::new(event),
+        },
         Effect::ForgetActivities {
             workspace: workspace.clone(),
             contact: contact.clone(),

@@ -1,30 +1,31 @@
 //! `executor.put_contact`, `patch_contact`, `add_activity`, `delete_contact`: what is known about a contact
 //! changes.
 
-use holdpoint_contracts::contact::CONTACT_BYTES_MAX;
-use holdpoint_contracts::contact::{ACTIVITY_CHARS_MAX, SUBJECT_CHARS_MAX};
+use chrono::{DateTime, Utc};
+use holdpoint_contracts::contact::{ACTIVITY_CHARS_MAX, CONTACT_BYTES_MAX, SUBJECT_CHARS_MAX};
 use holdpoint_contracts::size::json_bytes;
-use holdpoint_ids::{ContactId, Workspace};
+use holdpoint_ids::ContactId;
 use serde_json::{Map, Value};
 
-use crate::domain::decision::{Decision, Outcome, decided};
+use crate::domain::decision::{Decision, InWorkspace, Outcome, decided};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::input::ContactInput;
 use crate::domain::model::contact::{Contact, cleaned, has_replied};
 use crate::domain::need::Aggregate;
 use crate::domain::refusal::Refusal;
+use crate::domain::rules::contact_events::contact_events;
 use crate::domain::rules::contact_patch::merge_patch;
 use crate::domain::rules::contact_tags::change_tags;
 
 pub(crate) fn change_contact(
     contact: Option<&Contact>,
-    workspace: &Workspace,
-    id: &ContactId,
+    InWorkspace { workspace, id }: InWorkspace<'_, &ContactId>,
     input: &ContactInput,
+    now: DateTime<Utc>,
 ) -> Decision {
     let known = contact.filter(|contact| !contact.deleted);
     let (fields, deleted) = match (known, input) {
-        (_, ContactInput::Put(fields)) => (fields.clone(), false),
+        (_, ContactInput::Put { fields, .. }) => (fields.clone(), false),
         (Some(known), ContactInput::Patch { patch, tags }) => {
             let fields = merge_patch(&known.fields, patch);
             (change_tags(fields, tags)?, false)
@@ -79,6 +80,9 @@ pub(crate) fn change_contact(
             contact: id.clone(),
         });
     }
+    if !deleted && !matches!(input, ContactInput::Put { silent: true, .. }) {
+        effects.extend(contact_events(known, &next, now));
+    }
     if known.is_some_and(|known| known.fields == next.fields) && !deleted && effects.is_empty() {
         return Ok(Outcome::Unchanged(answer));
     }
@@ -95,7 +99,7 @@ fn contact_effects(next: &Contact, input: &ContactInput) -> Vec<Effect> {
             activity: cleaned(activity),
         }],
         ContactInput::Delete => vec![Effect::ForgetActivities { workspace, contact }],
-        ContactInput::Put(_) | ContactInput::Patch { .. } => Vec::new(),
+        ContactInput::Put { .. } | ContactInput::Patch { .. } => Vec::new(),
     }
 }
 

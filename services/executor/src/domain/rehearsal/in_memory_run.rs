@@ -300,6 +300,7 @@ impl<'s> InMemoryRun<'s> {
                 | Effect::ErasurePending
                 | Effect::DeleteRun { .. }
                 | Effect::RunEnded { .. }
+                | Effect::ContactEvent { .. }
                 | Effect::ChildRunEnded { .. }
                 | Effect::Lease(_)
                 | Effect::LeaseEnded { .. }

@@ -50,7 +50,7 @@ pub(super) async fn start_many(call: Call<Ask, AgentName, Body>) -> JsonResult<R
     let starts = lines.into_iter().map(|(line, text)| async move {
         let key = key.map(|key| key_of_part(key, &format!("#{line}"), text.as_bytes()));
         let started = match from_json(text.as_bytes()) {
-            Ok(body) => start::start(caller, agent.clone(), body, key).await,
+            Ok(body) => start::start(caller, agent.clone(), body, key, true).await,
             Err(problem) => Err(problem),
         };
         LineResult::new(line, started)

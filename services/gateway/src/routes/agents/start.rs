@@ -38,16 +38,17 @@ enum ContactBody {
 pub(super) async fn start_one(
     call: Call<Ask, AgentName, OptionalJson<StartBody>>,
 ) -> ApiResult<Response> {
-    let run = start(&call.caller, call.id, call.body, call.key).await?;
+    let run = start(&call.caller, call.id, call.body, call.key, false).await?;
     Ok(run.created_if(|run| run.changed))
 }
 
-/// Stores the contact of the body, if it has one, then starts the run.
+/// Stores the contact of the body, if it has one, then starts the run. With `silent`, no user is notified of a new lead.
 pub(super) async fn start(
     caller: &May<Ask>,
     agent: AgentName,
     body: StartBody,
     key: Option<IdempotencyKey>,
+    silent: bool,
 ) -> Result<CommandOutcome<StartedRun>, Problem> {
     let app = &caller.app;
     let mut after = None;
@@ -55,7 +56,7 @@ pub(super) async fn start(
         None => None,
         Some(ContactBody::Known(id)) => Some(contact_id("/contact", &id)?),
         Some(ContactBody::New(fields)) => {
-            let put = put_contact(fields)?;
+            let put = put_contact(fields, silent)?;
             let contact = put.contact.clone();
             // Under the caller's key, so that a repetition does not undo later changes of the contact.
             let key = key.as_ref().map(|key| IdempotencyKey {
@@ -80,11 +81,12 @@ pub(super) async fn start(
     app.command_after(caller, key, after, command).await
 }
 
-fn put_contact(mut fields: Map<String, Value>) -> Result<PutContact, Problem> {
+fn put_contact(mut fields: Map<String, Value>, silent: bool) -> Result<PutContact, Problem> {
     match fields.shift_remove("id") {
         Some(Value::String(id)) => Ok(PutContact {
             contact: contact_id("/contact/id", &id)?,
             fields,
+            silent,
         }),
         Some(_) | None => Err(invalid_field(
             "/contact/id",
@@ -116,7 +118,7 @@ mod tests {
         let Some(ContactBody::New(fields)) = new.contact else {
             panic!("not new")
         };
-        let put = put_contact(fields).unwrap();
+        let put = put_contact(fields, false).unwrap();
         assert_eq!(put.contact.as_str(), "c1");
         assert_eq!(put.fields.len(), 1);
     }
@@ -127,7 +129,7 @@ mod tests {
             Map::new(),
             Map::from_iter([("id".to_owned(), Value::from(7))]),
         ] {
-            let problem = put_contact(fields).unwrap_err();
+            let problem = put_contact(fields, false).unwrap_err();
             assert_eq!(problem.code, "invalid_body");
             assert_eq!(problem.errors[0].pointer.as_deref(), Some("/contact/id"));
         }

@@ -14,7 +14,7 @@ use holdpoint_holds::limits::ANSWER_BYTES_MAX;
 use serde_json::{Value, json};
 
 use crate::domain::decision::{Outcome, Undecided};
-use crate::domain::effect::Reply;
+use crate::domain::effect::{Effect, Reply};
 use crate::domain::input::Caller;
 use crate::domain::lookup::DecisionContext;
 use crate::domain::model::limits::{LATE_BYTES_MAX, LATE_MAX};
@@ -25,6 +25,7 @@ use crate::domain::rules::approved_items::{check_digest, check_edited_args};
 use crate::domain::rules::authorization::{
     require_decider, require_not_excluded, require_run_owner, require_version,
 };
+use crate::domain::rules::mentions::mentioned_users;
 use crate::domain::transition::RequestTransition;
 
 struct Verdict {
@@ -83,6 +84,12 @@ pub(crate) fn decide_one_of_requests(
                 return Err(Refusal::already_decided(context.id, end, false).into());
             }
             change.reply = shorten(change.reply);
+            // The same text for hundreds of requests must not notify its users hundreds of times.
+            let is_mention = |effect: &Effect| {
+                let event = effect.try_as_request_event_ref();
+                event.is_some_and(|(_, event)| event.kind == RequestEventKind::Mentioned)
+            };
+            change.effects.retain(|effect| !is_mention(effect));
             Ok(Outcome::Decided(change))
         }
     }
@@ -116,6 +123,7 @@ fn add_vote(request: &Request, verdict: &Verdict, context: &DecisionContext<'_>)
     let mut transition = RequestTransition::on(request, context.now);
     transition.request.progress.votes.push(vote);
     transition.add_history("approved", &verdict.by, text_of(&verdict.data));
+    transition.mention(mentioned_by(request, verdict), &verdict.by);
     transition.finish(reply_decided)
 }
 
@@ -123,6 +131,22 @@ fn add_vote(request: &Request, verdict: &Verdict, context: &DecisionContext<'_>)
 fn text_of(data: &Value) -> Option<String> {
     let text = ["notes", "comment"].iter().find_map(|name| data.get(name));
     text.unwrap_or(data).as_str().map(str::to_owned)
+}
+
+/// The users whom a person names in a decision. Values of forms, options and defaults are texts that agents or contacts
+/// may have written, so they name no user.
+fn mentioned_by(request: &Request, verdict: &Verdict) -> Vec<String> {
+    let spec = request.spec.as_ref();
+    let is_offered = |spec: &HoldSpec| {
+        let is_option = |option: &String| verdict.data.as_str() == Some(option);
+        spec.options.iter().any(is_option) || spec.default.as_ref() == Some(&verdict.data)
+    };
+    let is_answer = verdict.outcome == HoldOutcome::Answered;
+    if is_answer && (!verdict.data.is_string() || spec.is_some_and(is_offered)) {
+        return Vec::new();
+    }
+    let text = text_of(&verdict.data).unwrap_or_default();
+    mentioned_users(&text, &verdict.by)
 }
 
 /// Checks that the decision fits the kind and that its content is valid.
@@ -233,6 +257,7 @@ fn check_answer(spec: &HoldSpec, answer: &Value) -> Result<(), Refusal> {
 }
 
 fn record_decision(request: &Request, verdict: Verdict, context: &DecisionContext<'_>) -> Outcome {
+    let mentioned = mentioned_by(request, &verdict);
     let Verdict { outcome, data, by } = verdict;
     let mut transition = RequestTransition::on(request, context.now);
     if outcome == HoldOutcome::Approved {
@@ -243,6 +268,7 @@ fn record_decision(request: &Request, verdict: Verdict, context: &DecisionContex
     transition.add_history(outcome.as_str(), &by, note);
     let to = request.deciders();
     transition.notify(RequestEventKind::Decided, Some(&by), to);
+    transition.mention(mentioned, &by);
     transition.request.phase = Phase::Decided {
         outcome,
         data,
@@ -288,6 +314,7 @@ fn keep_late_answer(
         return Err(refusal.into());
     }
     let mut transition = RequestTransition::on(request, context.now);
+    transition.mention(mentioned_by(request, &verdict), &verdict.by);
     transition.request.late.push(LateAnswer {
         by: verdict.by,
         at: context.now,

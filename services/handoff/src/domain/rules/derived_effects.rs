@@ -19,7 +19,9 @@ impl RequestTransition {
     pub(crate) fn finish(mut self, reply: impl FnOnce(&Request) -> Reply) -> Outcome {
         self.set_timer();
         self.send_handoff_events();
-        self.send_request_event();
+        let notification = self.notification.take();
+        self.send_request_event(notification);
+        self.send_mention();
         self.effects.push(Effect::Changed {
             workspace: self.request.workspace.clone(),
             id: self.request.id,
@@ -71,9 +73,17 @@ impl RequestTransition {
         self.effects.push(Effect::HandoffUpdate(workspace, update));
     }
 
-    fn send_request_event(&mut self) {
-        let (Some(notification), Some(view)) = (self.notification.take(), self.request.view())
-        else {
+    /// A version has one event, so a mention takes the next version. People see no other request by it.
+    fn send_mention(&mut self) {
+        let mention = self.mention.take();
+        if mention.is_some() {
+            self.request.version += 1;
+            self.send_request_event(mention);
+        }
+    }
+
+    fn send_request_event(&mut self, notification: Option<Notification>) {
+        let (Some(notification), Some(view)) = (notification, self.request.view()) else {
             return;
         };
         let Notification { kind, by, to } = notification;

@@ -2,7 +2,9 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
-use holdpoint_contracts::notification::{RequestEnd, RequestEvent, RequestEventKind, RunEnded};
+use holdpoint_contracts::notification::{
+    ContactEvent, ContactEventKind, RequestEnd, RequestEvent, RequestEventKind, RunEnded,
+};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{HoldId, NotificationId, RoleName, UserName, Workspace};
 use serde::{Deserialize, Serialize};
@@ -11,14 +13,14 @@ use serde_json::Value;
 /// The text that takes the place of a question.
 const ERASED: &str = "erased";
 
-/// Identifies an event. A request has its hold id. Run ends and notices use number 0 of their run or of a
-/// fresh id, which no request has.
+/// Identifies an event. A request has its hold id. Run ends, contacts and notices use number 0 of their run, of an id
+/// that is derived from the contact, or of a fresh id. No request has such an id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventKey {
     pub workspace: Workspace,
     pub hold: HoldId,
-    /// The version of the request after the event, the instant of the run end in milliseconds, or the
-    /// revision of the notice.
+    /// The version of the request after the event, the instant of the run end in milliseconds, the number of the
+    /// contact event, or the revision of the notice.
     pub rev: u64,
 }
 
@@ -45,6 +47,15 @@ impl EventKey {
             rev: u64::try_from(ended_ms).unwrap_or_default(),
         }
     }
+
+    #[must_use]
+    pub fn of_contact(workspace: &Workspace, event: &ContactEvent) -> Self {
+        Self {
+            workspace: workspace.clone(),
+            hold: HoldId::of_contact(&event.contact),
+            rev: event.number(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,6 +68,15 @@ pub enum Subject {
         reopened: bool,
     },
     RunEnd(Box<RunEnded>),
+    Contact {
+        event: Box<ContactEvent>,
+        /// Its hour has no room for further events of its kind.
+        #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
+        is_last: bool,
+        /// The contact is erased.
+        #[serde(default, skip_serializing_if = "holdpoint_contracts::is_default")]
+        erased: bool,
+    },
     /// The installation itself has something to report.
     System(Box<SystemNotice>),
 }
@@ -175,6 +195,7 @@ impl NotificationEvent {
         match &self.subject {
             Subject::Request { event, .. } => EventKey::of_request(&self.workspace, event),
             Subject::RunEnd(end) => EventKey::of_run_end(&self.workspace, end),
+            Subject::Contact { event, .. } => EventKey::of_contact(&self.workspace, event),
             Subject::System(notice) => EventKey {
                 workspace: self.workspace.clone(),
                 hold: notice.id.hold,
@@ -192,7 +213,7 @@ impl NotificationEvent {
             Subject::Request { event, reopened } => {
                 event.kind == RequestEventKind::Opened && !reopened
             }
-            Subject::RunEnd(_) | Subject::System(_) => false,
+            Subject::RunEnd(_) | Subject::Contact { .. } | Subject::System(_) => false,
         };
         NotificationId {
             hold,
@@ -232,6 +253,7 @@ impl NotificationEvent {
         match &self.subject {
             Subject::Request { event, .. } => event.at,
             Subject::RunEnd(end) => end.ended_at,
+            Subject::Contact { event, .. } => event.at,
             Subject::System(notice) => notice.at,
         }
     }
@@ -242,7 +264,7 @@ impl NotificationEvent {
         match &self.subject {
             Subject::Request { event, .. } => event.by.as_deref(),
             Subject::RunEnd(end) => end.by.as_deref(),
-            Subject::System(_) => None,
+            Subject::Contact { .. } | Subject::System(_) => None,
         }
     }
 
@@ -251,6 +273,7 @@ impl NotificationEvent {
         match &self.subject {
             Subject::Request { event, .. } => event.request.priority,
             Subject::RunEnd(end) => run_end_priority(end.status),
+            Subject::Contact { event, .. } => contact_priority(event.kind),
             Subject::System(notice) => notice.priority,
         }
     }
@@ -261,6 +284,7 @@ impl NotificationEvent {
         match &self.subject {
             Subject::Request { event, .. } => event.request.erased_at.is_some(),
             Subject::RunEnd(end) => end.erased,
+            Subject::Contact { erased, .. } => *erased,
             Subject::System(_) => false,
         }
     }
@@ -273,10 +297,41 @@ impl NotificationEvent {
                 end.message.clear();
                 end.erased = true;
             }
+            Subject::Contact { event, erased, .. } => {
+                (event.name, event.deal) = (None, None);
+                event.to.clear();
+                *erased = true;
+            }
             Subject::System(_) => {}
         }
         self.fan_out = FanOutProgress::Done;
         self.version += 1;
+    }
+
+    #[must_use]
+    pub fn as_contact(&self) -> Option<&ContactEvent> {
+        if let Subject::Contact { event, .. } = &self.subject {
+            Some(event)
+        } else {
+            None
+        }
+    }
+
+    /// Whether a person has named its recipients in a text.
+    #[must_use]
+    pub fn is_mention(&self) -> bool {
+        let request = self.as_request();
+        request.is_some_and(|event| event.kind == RequestEventKind::Mentioned)
+    }
+
+    /// Whether only people who may look at runs and requests are notified of it. Others have no right to what it names.
+    #[must_use]
+    pub fn needs_look(&self) -> bool {
+        match &self.subject {
+            Subject::Request { .. } => self.is_mention(),
+            Subject::RunEnd(_) | Subject::Contact { .. } => true,
+            Subject::System(_) => false,
+        }
     }
 
     #[must_use]
@@ -329,6 +384,14 @@ const fn run_end_priority(status: RunStatus) -> Priority {
         | RunStatus::AwaitingApproval
         | RunStatus::AwaitingInput
         | RunStatus::PausedForIntervention => Priority::Normal,
+    }
+}
+
+/// A new contact asks for no action at once.
+const fn contact_priority(kind: ContactEventKind) -> Priority {
+    match kind {
+        ContactEventKind::NewLead | ContactEventKind::ContactErased => Priority::Low,
+        ContactEventKind::DealWon | ContactEventKind::DealLost => Priority::Normal,
     }
 }
 

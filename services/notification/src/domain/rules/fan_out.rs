@@ -66,16 +66,22 @@ fn notify_recipients(
     }: Found,
     now: DateTime<Utc>,
 ) -> Outcome {
+    let Page { mut people, rest } = page;
+    if event.needs_look() {
+        people.retain(|person| person.may_look);
+    }
     let mut next = next_version(event);
-    next.fan_out = page.rest;
-    next.notified += u64::try_from(page.people.len()).unwrap_or(u64::MAX);
-    // A person must act on an open request or a notice. The end of a request asks nothing of the owners.
-    if next.fan_out == FanOutProgress::Done && next.notified == 0 && !event.is_request_end() {
+    next.fan_out = rest;
+    next.notified += u64::try_from(people.len()).unwrap_or(u64::MAX);
+    // A person must act on an open request or a notice. The end of a request asks nothing of the owners, and a mention is
+    // for the named users alone.
+    let asks_nothing = event.is_request_end() || event.is_mention();
+    if next.fan_out == FanOutProgress::Done && next.notified == 0 && !asks_nothing {
         next.fan_out = owners_instead_of(left);
     }
     let leaves = |person: &&Person| !is_settled && leaves_application(event, person);
-    let mut effects = deliver(event, page.people.iter().filter(leaves), now);
-    effects.extend(add_entries(event, &page.people, is_settled, false));
+    let mut effects = deliver(event, people.iter().filter(leaves), now);
+    effects.extend(add_entries(event, &people, is_settled, false));
     if next.fan_out == FanOutProgress::Done {
         next.fan_out = watching.rest;
         effects.extend(notify_watchers(event, watching.people, is_settled, now));
@@ -102,7 +108,7 @@ pub(crate) fn notify_watchers(
             let deliveries = deliver(event, people.iter(), now);
             entries.into_iter().chain(deliveries).collect()
         }
-        Subject::System(_) => Vec::new(),
+        Subject::Contact { .. } | Subject::System(_) => Vec::new(),
     }
 }
 
@@ -114,7 +120,7 @@ fn next_version(event: &NotificationEvent) -> NotificationEvent {
 
 /// Whether the event asks no action any more.
 fn is_settled(event: &NotificationEvent, lookup: LookupFn<'_>) -> Result<bool, Undecided> {
-    let Some(request) = event.as_request() else {
+    let Some(request) = event.as_request().filter(|_| !event.is_mention()) else {
         return Ok(false);
     };
     let lifecycle = request_lifecycle(&event.workspace, request.id, lookup)?;
@@ -169,7 +175,12 @@ fn add_entries(
 
 /// Whether a recipient is notified outside of the application, too: they are asked to act, and did not take
 /// it themselves. What they ask of themselves leaves, because a script of theirs may have asked.
+///
+/// Events of a contact leave for its owner only. The workspace's owners, who take their place, see them in the application.
 fn leaves_application(event: &NotificationEvent, person: &Person) -> bool {
+    if let Some(contact) = event.as_contact() {
+        return Recipient::parse_all(&contact.to).contains(&Recipient::User(person.name.clone()));
+    }
     let Some(request) = event.as_request() else {
         return false;
     };

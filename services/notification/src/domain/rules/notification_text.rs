@@ -40,6 +40,7 @@ pub fn request_title(event: &RequestEvent) -> String {
         RequestEventKind::Opened
         | RequestEventKind::Assigned
         | RequestEventKind::TakenOver
+        | RequestEventKind::Mentioned
         | RequestEventKind::Decided
         | RequestEventKind::Expired
         | RequestEventKind::Withdrawn => "",
@@ -54,7 +55,8 @@ pub(crate) fn outcome_word(event: &RequestEvent) -> Option<&'static str> {
             RequestEventKind::Opened
             | RequestEventKind::Assigned
             | RequestEventKind::Escalated
-            | RequestEventKind::TakenOver,
+            | RequestEventKind::TakenOver
+            | RequestEventKind::Mentioned,
             _,
         ) => return None,
         (RequestEventKind::Expired, _)
@@ -131,6 +133,19 @@ pub(crate) fn watcher_title(event: &RequestEvent) -> String {
         _ => "Asked".to_owned(),
     };
     headline(&format!("{prefix}: {title}"))
+}
+
+/// `ada mentions you: Deploy 4.2?`
+#[must_use]
+pub fn mention_title(event: &RequestEvent) -> String {
+    let by = acting_person(event).unwrap_or("A person");
+    headline(&format!("{by} mentions you: {}", request_title(event)))
+}
+
+#[must_use]
+pub fn mention_message(event: &RequestEvent) -> String {
+    let by = acting_person(event).unwrap_or("A person");
+    format!("{by} has written your name into the answer to a request. The request shows the text.")
 }
 
 /// `Run of outreach failed`

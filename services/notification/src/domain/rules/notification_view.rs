@@ -3,14 +3,15 @@
 use holdpoint_contracts::handoff::RequestView;
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{
-    NotificationType, NotificationView, RequestEvent, RequestEventKind,
+    ContactEventKind, NotificationType, NotificationView, RequestEvent, RequestEventKind,
 };
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_ids::{HoldId, RunId};
 
+use super::contact_text::{contact_message, contact_title};
 use super::notification_text::{
-    is_due_task, is_task, request_end_message, request_end_summary, request_end_title,
-    request_title, run_end_message, run_end_title, watcher_title,
+    is_due_task, is_task, mention_message, mention_title, request_end_message, request_end_summary,
+    request_end_title, request_title, run_end_message, run_end_title, watcher_title,
 };
 use crate::domain::model::{InboxEntry, Subject};
 
@@ -30,6 +31,7 @@ pub fn view(entry: &InboxEntry) -> Option<NotificationView> {
             link,
             run,
             request: None,
+            contact: None,
             at: event.at(),
             read_at: entry.read_at,
             decided: None,
@@ -42,7 +44,9 @@ pub fn view(entry: &InboxEntry) -> Option<NotificationView> {
                 decided: entry.request_end.clone(),
                 ..request_view(request, blank(request.request.run, type_of(request)?))
             };
-            if entry.watching {
+            if request.kind == RequestEventKind::Mentioned {
+                mention_view(request, view)
+            } else if entry.watching {
                 watcher_view(request, view)
             } else {
                 view
@@ -54,6 +58,20 @@ pub fn view(entry: &InboxEntry) -> Option<NotificationView> {
             ended: Some(end.shown()),
             ..blank(Some(end.run), NotificationType::WorkflowComplete)
         },
+        Subject::Contact {
+            event: of, is_last, ..
+        } => {
+            // Contacts have no page. The id in the link also finds the digests that an erasure has to delete.
+            let link = format!("/notifications#{}", event.id());
+            NotificationView {
+                title: contact_title(of),
+                message: contact_message(of, *is_last),
+                contact: Some(of.contact.clone()),
+                action_url: link.clone(),
+                link,
+                ..blank(None, contact_type(of.kind)?)
+            }
+        }
         Subject::System(notice) => NotificationView {
             title: notice.title.clone(),
             message: notice.message.clone(),
@@ -87,6 +105,28 @@ fn watcher_view(event: &RequestEvent, view: NotificationView) -> NotificationVie
     }
 }
 
+/// The entry of a person whose name is in a text about the request. It quotes no text, because only the request knows
+/// who may see it.
+fn mention_view(event: &RequestEvent, view: NotificationView) -> NotificationView {
+    NotificationView {
+        title: mention_title(event),
+        message: mention_message(event),
+        priority: Priority::Normal,
+        action_url: view.link.clone(),
+        ..view
+    }
+}
+
+/// `None`: people are not notified of an erasure.
+const fn contact_type(kind: ContactEventKind) -> Option<NotificationType> {
+    match kind {
+        ContactEventKind::NewLead => Some(NotificationType::NewLead),
+        ContactEventKind::DealWon => Some(NotificationType::DealWon),
+        ContactEventKind::DealLost => Some(NotificationType::DealLost),
+        ContactEventKind::ContactErased => None,
+    }
+}
+
 /// The type that people see. `None`: people are not notified, or see the event only on earlier notifications.
 #[must_use]
 pub(crate) fn type_of(event: &RequestEvent) -> Option<NotificationType> {
@@ -105,6 +145,7 @@ pub(crate) fn type_of(event: &RequestEvent) -> Option<NotificationType> {
         RequestEventKind::Escalated if is_due_task(event) => Some(NotificationType::TaskDue),
         RequestEventKind::Escalated => Some(NotificationType::Escalation),
         RequestEventKind::TakenOver => None,
+        RequestEventKind::Mentioned => Some(NotificationType::Mention),
         RequestEventKind::Decided | RequestEventKind::Expired | RequestEventKind::Withdrawn => {
             Some(NotificationType::Custom)
         }

@@ -88,7 +88,9 @@ pub(crate) fn watch_targets(subject: &Subject) -> Vec<Watched> {
     match subject {
         Subject::Request { event, .. } => {
             let is_news = match event.kind {
-                RequestEventKind::Escalated | RequestEventKind::TakenOver => false,
+                RequestEventKind::Escalated
+                | RequestEventKind::TakenOver
+                | RequestEventKind::Mentioned => false,
                 RequestEventKind::Opened
                 | RequestEventKind::Assigned
                 | RequestEventKind::Decided
@@ -104,7 +106,7 @@ pub(crate) fn watch_targets(subject: &Subject) -> Vec<Watched> {
             all.into_iter().flatten().collect()
         }
         Subject::RunEnd(end) => vec![Watched::Run(end.run), Watched::Agent(end.agent.clone())],
-        Subject::System(_) => Vec::new(),
+        Subject::Contact { .. } | Subject::System(_) => Vec::new(),
     }
 }
 

@@ -47,6 +47,8 @@ fn lookup(person: &Person, course: RequestLifecycle) -> impl Fn(&Need) -> Lookup
         | Need::Watchers { .. }
         | Need::WatchCount(..)
         | Need::IsErased(..)
+        | Need::LastErasure(..)
+        | Need::ContactEvents { .. }
         | Need::Unread { .. } => Lookup::Missing,
     }
 }

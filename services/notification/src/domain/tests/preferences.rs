@@ -297,7 +297,7 @@ proptest! {
                 may_look: true,
                 rules: rules.clone(),
             })),
-            Need::Members { .. } | Need::RequestLifecycle(..) | Need::Webhooks(_) | Need::Watchers { .. } | Need::WatchCount(..) | Need::IsErased(..) | Need::Unread { .. } => Lookup::Missing,
+            Need::Members { .. } | Need::RequestLifecycle(..) | Need::Webhooks(_) | Need::Watchers { .. } | Need::WatchCount(..) | Need::IsErased(..) | Need::LastErasure(..) | Need::ContactEvents { .. } | Need::Unread { .. } => Lookup::Missing,
         };
         let (mut one, mut now) = (mail(start), start);
         // Passes at any time, and at last one at the very instant that it waits for.

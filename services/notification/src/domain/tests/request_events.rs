@@ -70,6 +70,8 @@ fn how_it_ended_is_no_owners_news_and_leaves_nothing() {
         | Need::Watchers { .. }
         | Need::WatchCount(..)
         | Need::IsErased(..)
+        | Need::LastErasure(..)
+        | Need::ContactEvents { .. }
         | Need::Unread { .. } => found(&world, need),
     };
     let notify = |names: &[&str]| {
@@ -180,6 +182,8 @@ fn the_calls_of_a_fan_out_share_a_notification() {
             | Need::Person(..)
             | Need::Webhooks(_)
             | Need::IsErased(..)
+            | Need::LastErasure(..)
+            | Need::ContactEvents { .. }
             | Need::Watchers { .. }
             | Need::WatchCount(..)
             | Need::Unread { .. } => found(&world, need),
@@ -336,6 +340,8 @@ fn a_late_event_of_an_erased_request_is_stored_empty() {
             | Need::Webhooks(_)
             | Need::Watchers { .. }
             | Need::WatchCount(..)
+            | Need::LastErasure(..)
+            | Need::ContactEvents { .. }
             | Need::Unread { .. } => Lookup::Missing,
         }
     };

@@ -45,6 +45,8 @@ fn lookup<'w>(world: &'w World, watching: &'w [String]) -> impl Fn(&Need) -> Loo
         | Need::Person(..)
         | Need::Webhooks(_)
         | Need::IsErased(..)
+        | Need::LastErasure(..)
+        | Need::ContactEvents { .. }
         | Need::Unread { .. } => found(world, need),
     }
 }
@@ -376,6 +378,8 @@ fn webhooks_and_rights_are_looked_at() {
             | Need::RequestLifecycle(..)
             | Need::Members { .. }
             | Need::IsErased(..)
+            | Need::LastErasure(..)
+            | Need::ContactEvents { .. }
             | Need::Unread { .. } => Lookup::Missing,
         };
         let effects = effects_of(&end, &lookup);

@@ -24,6 +24,8 @@ fn lookup<'w>(world: &'w World, watching: &'w [&'w str]) -> impl Fn(&Need) -> Lo
         | Need::Person(..)
         | Need::Webhooks(_)
         | Need::IsErased(..)
+        | Need::LastErasure(..)
+        | Need::ContactEvents { .. }
         | Need::Unread { .. } => found(world, need),
     }
 }

@@ -21,6 +21,7 @@ fn variants(event: &NotificationEvent) -> Vec<&'static str> {
             vec![is_reopened, event.kind.as_str()]
         }
         Subject::RunEnd(_) => vec!["run end"],
+        Subject::Contact { .. } => vec!["contact"],
         Subject::System(_) => vec!["system"],
     };
     let fan_out = match &event.fan_out {
@@ -52,12 +53,14 @@ fn golden_events_have_every_variant() {
         "after a member",
         "after a watcher",
         "assigned",
+        "contact",
         "decided",
         "done",
         "escalated",
         "expired",
         "from the first member",
         "from the first watcher",
+        "mentioned",
         "not started",
         "opened",
         "opened first",

@@ -5,6 +5,7 @@
 )]
 
 use holdpoint_contracts::contact::{Activity, ActivityKind, TAG_CHARS_MAX, TAGS_MAX, TagChange};
+use holdpoint_ids::Workspace;
 use serde_json::json;
 
 use super::*;
@@ -23,7 +24,7 @@ fn ada() -> (Workspace, ContactId) {
 
 fn give(contact: Option<&Contact>, input: &ContactInput) -> Decision {
     let (workspace, id) = ada();
-    change_contact(contact, &workspace, &id, input)
+    change_contact(contact, InWorkspace::new(&workspace, &id), input, at())
 }
 
 fn decided(contact: Option<&Contact>, input: &ContactInput) -> Contact {
@@ -36,8 +37,19 @@ fn decided(contact: Option<&Contact>, input: &ContactInput) -> Contact {
     }
 }
 
+fn at() -> DateTime<Utc> {
+    DateTime::UNIX_EPOCH
+}
+
+const fn put_input(fields: Map<String, Value>) -> ContactInput {
+    ContactInput::Put {
+        fields,
+        silent: false,
+    }
+}
+
 fn put(value: Value) -> Contact {
-    decided(None, &ContactInput::Put(fields(value)))
+    decided(None, &put_input(fields(value)))
 }
 
 fn patch(value: Value) -> ContactInput {
@@ -181,7 +193,7 @@ fn what_was_put_is_all_that_is_known() {
     let first = put(json!({ "id": "ada", "email": "ada@x.example" }));
     assert_eq!((first.version, first.deleted), (1, false));
     assert_eq!(first.fields, fields(json!({ "email": "ada@x.example" })));
-    let second = decided(Some(&first), &ContactInput::Put(fields(json!({ "n": 1 }))));
+    let second = decided(Some(&first), &put_input(fields(json!({ "n": 1 }))));
     assert_eq!(second.version, 2);
     assert_eq!(second.fields, fields(json!({ "n": 1 })));
 }
@@ -202,7 +214,7 @@ fn a_patch_changes_what_it_names_and_null_removes() {
 fn the_same_again_changes_nothing() {
     let known = put(json!({ "replied": false }));
     for input in [
-        ContactInput::Put(known.fields.clone()),
+        put_input(known.fields.clone()),
         patch(json!(known.fields)),
         patch(json!({})),
     ] {
@@ -230,7 +242,7 @@ fn a_forgotten_contact_is_not_found_and_can_come_back() {
             assert!(not_found, "{verdict:?}");
         }
     }
-    let back = decided(Some(&gone), &ContactInput::Put(Map::new()));
+    let back = decided(Some(&gone), &put_input(Map::new()));
     assert_eq!((back.deleted, back.version), (false, 3));
 }
 
@@ -244,4 +256,151 @@ fn more_than_a_contact_may_hold_is_refused() {
         panic!("{verdict:?}");
     };
     assert_eq!(refusal.problem().status, 413);
+}
+
+/// The events of a change: kind, name of the deal, number of further deals, and recipients.
+fn events(
+    contact: Option<&Contact>,
+    input: &ContactInput,
+) -> Vec<(&'static str, String, u64, Vec<String>)> {
+    let decision = match give(contact, input) {
+        Ok(Outcome::Decided(decision)) => decision,
+        Ok(Outcome::Unchanged(_)) => return Vec::new(),
+        other => panic!("{other:?}"),
+    };
+    let Aggregate::Contact(next) = &decision.state else {
+        panic!("{:?}", decision.state);
+    };
+    let effects = decision.effects.iter();
+    let events = effects.filter_map(|effect| match effect {
+        Effect::ContactEvent { event, .. } => Some(event),
+        _ => None,
+    });
+    let events = events.map(|event| {
+        assert_eq!(
+            (&event.contact, event.version, event.at),
+            (&next.id, next.version, at())
+        );
+        let deal = event.deal.clone().unwrap_or_default();
+        (
+            event.kind.as_str(),
+            deal,
+            event.more_deals,
+            event.to.clone(),
+        )
+    });
+    events.collect()
+}
+
+fn staged(stage: &str) -> ContactInput {
+    patch(json!({ "deal": { "name": "Pilot", "stage": stage } }))
+}
+
+/// S0-T4: only the first put of a contact is a new lead, and only if it is not part of a batch.
+#[test]
+fn a_new_contact_is_a_new_lead_once() {
+    let new = put_input(fields(
+        json!({ "name": "Ada", "owner": "sam", "deal": { "stage": "won" } }),
+    ));
+    let lead = vec![("new_lead", String::new(), 0, vec!["@user.sam".to_owned()])];
+    assert_eq!(
+        events(None, &new),
+        lead,
+        "a deal that was won before is no news"
+    );
+    let known = decided(None, &new);
+    assert_eq!(events(Some(&known), &new), []);
+    let other = put_input(fields(
+        json!({ "name": "Ada L.", "deal": { "stage": "won" } }),
+    ));
+    assert_eq!(events(Some(&known), &other), []);
+    let gone = decided(Some(&known), &ContactInput::Delete);
+    assert_eq!(events(Some(&known), &ContactInput::Delete), []);
+    assert_eq!(events(Some(&gone), &new), lead, "it is created again");
+    let silent = ContactInput::Put {
+        fields: fields(json!({ "deal": { "stage": "lost" } })),
+        silent: true,
+    };
+    assert_eq!(events(None, &silent), []);
+    assert_eq!(
+        events(Some(&known), &silent),
+        [],
+        "nor is a deal of a batch"
+    );
+}
+
+/// S0-T4: the change of a stage notifies, and a repetition does not.
+#[test]
+fn a_deal_is_won_or_lost_when_its_stage_changes() {
+    let known =
+        put(json!({ "owner": " @user.sam ", "deal": { "name": "Pilot", "stage": "demo" } }));
+    let kinds = |contact: &Contact, input: &ContactInput| {
+        let events = events(Some(contact), input).into_iter();
+        events.map(|(kind, ..)| kind).collect::<Vec<_>>()
+    };
+    for (stage, wanted) in [
+        ("won", Some("deal_won")),
+        ("Closed Won", Some("deal_won")),
+        ("closed-won", Some("deal_won")),
+        (" LOST ", Some("deal_lost")),
+        ("closed_lost", Some("deal_lost")),
+        ("wonderful", None),
+        ("proposal", None),
+    ] {
+        let wanted: Vec<_> = wanted.into_iter().collect();
+        assert_eq!(kinds(&known, &staged(stage)), wanted, "{stage}");
+        let then = decided(Some(&known), &staged(stage));
+        assert_eq!(kinds(&then, &staged(stage)), [""; 0], "{stage} again");
+        let renamed = patch(json!({ "note": "x" }));
+        assert_eq!(kinds(&then, &renamed), [""; 0], "{stage} and another field");
+    }
+    let won = decided(Some(&known), &staged("won"));
+    assert_eq!(kinds(&won, &staged("closed_won")), [""; 0], "it stays won");
+    assert_eq!(kinds(&won, &staged("lost")), ["deal_lost"]);
+    let said = ContactInput::Say {
+        id: "m-1".to_owned(),
+        activity: Activity {
+            kind: ActivityKind::Note,
+            subject: None,
+            text: "She signed.".to_owned(),
+            at: at(),
+            message_id: None,
+        },
+        patch: fields(json!({ "deal": { "stage": "won" } })),
+    };
+    assert_eq!(
+        events(Some(&known), &said),
+        [(
+            "deal_won",
+            "Pilot".to_owned(),
+            0,
+            vec!["@user.sam".to_owned()]
+        )]
+    );
+}
+
+/// Deals of a list are known by id, else by name, whatever their place is.
+#[test]
+fn deals_of_a_list_are_told_apart() {
+    let known = put(json!({ "owner": 7, "deals": [
+        { "id": 1, "name": "A", "stage": "won" }, { "name": "B", "stage": "demo" }, { "stage": "lost" }, "x",
+    ] }));
+    let next = patch(json!({ "deals": [
+        { "stage": "lost" }, { "name": "B", "stage": "won" }, { "id": 2, "name": "C\n\u{7}D", "stage": "won" },
+        { "id": 1, "name": "A2", "stage": "won" }, { "stage": "lost" }, { "stage": 3 },
+    ] }));
+    let nobody = Vec::<String>::new();
+    assert_eq!(
+        events(Some(&known), &next),
+        [
+            ("deal_won", "B".to_owned(), 1, nobody.clone()),
+            ("deal_lost", String::new(), 0, nobody)
+        ]
+    );
+    let long = "ä\n".repeat(500);
+    let next = patch(json!({ "deals": [{ "name": long, "stage": "won" }], "owner": "not a name" }));
+    let [(_, deal, 0, to)] = &events(Some(&known), &next)[..] else {
+        panic!("not one event")
+    };
+    assert_eq!((deal.chars().count(), to.len()), (100, 0));
 }

@@ -2,9 +2,22 @@
 
 use super::*;
 
+/// The version of the change itself. A mention is an event with the version after it.
+fn changed_version(before: Option<&Request>, next: &Request, effects: &[Effect]) -> u64 {
+    let is_mention = |effect: &&Effect| matches!(effect, Effect::RequestEvent(_, event) if event.kind == RequestEventKind::Mentioned);
+    let mentions = effects.iter().filter(is_mention).count();
+    let changed = before.map_or(0, |it| it.version) + 1;
+    assert!(mentions <= 1);
+    let is_nudge = |effect: &&Effect| matches!(effect, Effect::Changed { .. });
+    let nudges = effects.iter().filter(is_nudge).count();
+    assert_eq!(nudges, 1, "watchers are nudged once for each change");
+    assert_eq!(next.version, changed + mentions as u64);
+    changed
+}
+
 /// Checks the invariants of a change.
 pub(super) fn check(before: Option<&Request>, next: &Request, effects: &[Effect]) {
-    assert_eq!(next.version, before.map_or(0, |it| it.version) + 1);
+    let changed = changed_version(before, next, effects);
     // Nothing waits without a waker: a timer is set, or the owners were notified and the deadline has passed.
     if let Phase::Open { deadline } = next.phase {
         let is_timer = next.spec.as_ref().unwrap().kind == HoldKind::Timer;
@@ -32,9 +45,6 @@ pub(super) fn check(before: Option<&Request>, next: &Request, effects: &[Effect]
     } else {
         assert_eq!(next.timer.due, None, "a timer that no request waits for");
     }
-    let is_nudge = |effect: &&Effect| matches!(effect, Effect::Changed { .. });
-    let nudges = effects.iter().filter(is_nudge).count();
-    assert_eq!(nudges, 1, "watchers are nudged once for each change");
     for effect in effects {
         match effect {
             Effect::Timer(_, timer) => {
@@ -42,13 +52,15 @@ pub(super) fn check(before: Option<&Request>, next: &Request, effects: &[Effect]
             }
             Effect::Close(_, closed) => assert_eq!(Some(closed.rev), next.closed_rev),
             Effect::HandoffUpdate(_, handled) => {
-                assert_eq!((handled.id, handled.rev), (next.id, next.version));
+                assert_eq!((handled.id, handled.rev), (next.id, changed));
                 let is_closing = next.effect == Some(DecisionEffect::Pending);
                 assert!(!is_closing, "a history is in order: {next:?}");
             }
             Effect::RequestEvent(_, fact) => {
-                assert_eq!((fact.id, fact.rev), (next.id, next.version));
-                assert_eq!(fact.request.version, next.version);
+                let is_mention = fact.kind == RequestEventKind::Mentioned;
+                let version = changed + u64::from(is_mention);
+                assert_eq!((fact.id, fact.rev), (next.id, version));
+                assert_eq!(fact.request.version, version);
             }
             Effect::Changed { id, version, .. } => {
                 assert_eq!((*id, *version), (next.id, next.version));

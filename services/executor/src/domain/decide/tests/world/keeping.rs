@@ -71,7 +71,7 @@ impl World {
                 Effect::ChildRunEnded { end, .. } => self.child_ends.push(*end),
                 Effect::Limits { row, .. } => self.limits = Some(*row),
                 Effect::PlacesChanged { key } => self.freed.push(key),
-                Effect::ReplyPending { .. } => {}
+                Effect::ReplyPending { .. } | Effect::ContactEvent { .. } => {}
                 Effect::RunEnded { end, .. } => self.ended.push(*end),
                 Effect::History { items, .. } => self.history.extend(items),
             }
