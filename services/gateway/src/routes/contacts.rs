@@ -23,7 +23,7 @@ use crate::body::invalid_field;
 use crate::call::{Call, JsonBody, NoBody};
 use crate::params::Params;
 use crate::problem::{ApiResult, JsonResult};
-use crate::store::{commands, rehearsals};
+use crate::store::{commands, rehearsals, unmatched_replies};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -108,16 +108,27 @@ async fn remove(call: Call<Operate, ContactId>) -> ApiResult<Response> {
 /// Erases everything about the contact. The executor's sweep and the other services do it after this reply.
 async fn erase(call: Call<InPerson<Administer>, ContactId>) -> ApiResult<Response> {
     let (caller, contact) = (call.caller, call.id);
+    let (app, workspace) = (&caller.app, &caller.workspace);
+    // Unmatched replies name a sender and no contact, so the address is read before it is erased.
+    let query = GetContact {
+        contact: contact.clone(),
+    };
+    let found: Result<ContactView, _> = app.bus.query(workspace, &query).await;
     let command = EraseContact {
         contact: contact.clone(),
     };
     let erased = caller.ask(call.key, command).await;
-    let (app, workspace) = (&caller.app, &caller.workspace);
     // A rehearsal may have a contact of a file, which no other service knows.
     rehearsals::erase(&app.writer, workspace, &contact, app.clock.now()).await?;
     app.rehearsal_ended.notify_waiters();
     let Json(erasure) = erased?;
     commands::erase(&app.writer, workspace, &contact).await?;
+    let email = found
+        .ok()
+        .and_then(|mut contact| contact.fields.remove("email"));
+    if let Some(Value::String(email)) = email {
+        unmatched_replies::erase(&app.writer, workspace, &email).await?;
+    }
     Ok((StatusCode::ACCEPTED, Json(erasure)).into_response())
 }
 

@@ -9,8 +9,10 @@ pub(super) mod tests;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::IdempotencyKey;
 use holdpoint_ids::{ContactId, HookName, Workspace};
-use holdpoint_store::{BrokenRow as _, StoreError, begin_write};
-use sea_orm::sea_query::{Expr, OnConflict};
+use holdpoint_store::{
+    BrokenRow as _, StoreError, begin_write, contains_text, mark_for_compaction,
+};
+use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait, QueryFilter,
     QueryOrder, QuerySelect,
@@ -196,6 +198,29 @@ pub(crate) async fn close(
         .exec(writer)
         .await?;
     Ok(closed.rows_affected > 0)
+}
+
+/// Deletes the texts of the listed replies of a sender.
+pub(crate) async fn erase(
+    writer: &DatabaseConnection,
+    workspace: &Workspace,
+    email: &str,
+) -> Result<(), StoreError> {
+    let sender = |email: &str| serde_json::to_string(email).map_err(row::Entity::broken);
+    let is_from = |sender: String| {
+        let text = format!(r#""from":{sender}"#);
+        contains_text(writer, row::Column::Reply, text)
+    };
+    let (as_written, in_lower_case) = (sender(email)?, sender(&email.to_lowercase())?);
+    let tx = begin_write(writer).await?;
+    row::Entity::update_many()
+        .col_expr(row::Column::Reply, Expr::value(None::<String>))
+        .filter(row::Column::Workspace.eq(workspace.as_str()))
+        .filter(is_from(as_written).or(is_from(in_lower_case)))
+        .exec(&tx)
+        .await?;
+    mark_for_compaction(&tx).await?;
+    tx.commit().await
 }
 
 /// Deletes replies that arrived before an instant.

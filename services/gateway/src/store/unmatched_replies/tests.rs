@@ -5,8 +5,8 @@ use holdpoint_contracts::IdempotencyKey;
 use holdpoint_ids::Workspace;
 
 use super::{
-    InboundReply, KEPT_MAX, NewReply, Stored, UnmatchedId, add, close, find, find_by_key, forget,
-    list,
+    InboundReply, KEPT_MAX, NewReply, Stored, UnmatchedId, add, close, erase, find, find_by_key,
+    forget, list,
 };
 use crate::app::Tables;
 
@@ -16,7 +16,7 @@ fn at() -> DateTime<Utc> {
 
 async fn added(tables: &Tables, workspace: &str, key: &IdempotencyKey) -> UnmatchedId {
     let reply = InboundReply {
-        from: None,
+        from: Some("Ada@x.example".to_owned()).filter(|_| key.key.contains("Ada")),
         subject: None,
         text: key.key.clone(),
         message_id: None,
@@ -74,6 +74,20 @@ pub(crate) async fn an_unmatched_reply_is_listed_until_it_is_closed(tables: &Tab
     let removed = Some(Stored::Removed(second));
     assert_eq!(find(readers, &acme, second).await.unwrap(), removed);
     assert_eq!(texts(None, 9).await, [""; 0]);
+
+    // An erasure finds the replies of a sender, in its workspace.
+    let named = added(tables, "acme", &key("of Ada")).await;
+    let other_named = added(tables, "other", &key("of Ada, too")).await;
+    erase(writer, &acme, "da@x.example").await.unwrap();
+    let kept = find(readers, &acme, named).await.unwrap();
+    assert!(matches!(kept, Some(Stored::Listed(_))), "another sender");
+    erase(writer, &acme, "Ada@x.example").await.unwrap();
+    assert_eq!(
+        find(readers, &acme, named).await.unwrap(),
+        Some(Stored::Removed(named))
+    );
+    let kept = find(readers, &other, other_named).await.unwrap();
+    assert!(matches!(kept, Some(Stored::Listed(_))));
 
     forget(writer, at()).await.unwrap();
     assert_eq!(find(readers, &acme, second).await.unwrap(), removed);
