@@ -12,6 +12,7 @@ use crate::store::{
     run_value_row, step_row, tool_row, workspace_row,
 };
 
+/// S1-R11: the migrated schema has every table, and each one the columns of its rows.
 pub(super) async fn columns(db: &DatabaseConnection) {
     same_columns(db, activity_row::Entity).await;
     same_columns(db, agent_row::Entity).await;

@@ -450,7 +450,7 @@ fn page() -> String {
     format!("{HEAD}\n## What leads to a run's status\n\n{statuses}\n{LEGEND}{tables}")
 }
 
-/// The page is what the code does today.
+/// S1-R11: the page is what the code does today.
 #[test]
 fn states_table_is_current() {
     for row in table_rows() {
