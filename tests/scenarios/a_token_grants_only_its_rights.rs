@@ -155,6 +155,7 @@ async fn a_decision_counts_only_with_the_gateways_word() {
             id,
             decision: Decision::approve(None),
             version: None,
+            silent: false,
         },
     };
     let id = hold.parse().unwrap();

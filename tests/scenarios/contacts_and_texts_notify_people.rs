@@ -124,6 +124,29 @@ async fn names_in_texts(world: &mut World, people: [&Person; 2]) {
     assert!(!mention["message"].as_str().unwrap().contains("Call her"));
     let is_mention = |one: &String| one.starts_with("mention");
     assert!(!notifications(world, Some(sam)).await.iter().any(is_mention));
+    // One text for several requests mentions no user, also if each of them is decided alone.
+    let before = notifications(world, Some(bob)).await;
+    let run = world.start_run("asks", json!({ "contact": "zoe" })).await;
+    let request = asked(world, &run).await;
+    let path = format!("/requests/{request}");
+    let shown = until(PATIENCE, "the request is delivered", async || {
+        let (status, _) = sam.get(&world.up, &path).await.ok()?;
+        (status == 200).then_some(())
+    });
+    shown.await.unwrap();
+    let batch =
+        json!({ "ids": [request], "decision": { "respond": { "answer": "See @user.bob" } } });
+    let (status, body) = sam
+        .post(&world.up, "/requests:batch", &batch)
+        .await
+        .unwrap();
+    assert_eq!(
+        (status, &body["items"][0]["recorded"]),
+        (200, &json!(true)),
+        "{body}"
+    );
+    world.until_status(&run, "completed").await;
+    assert_eq!(notifications(world, Some(bob)).await, before);
 }
 
 /// Erasure: no notification has the name any more, and the contact can be created again.

@@ -395,6 +395,7 @@ impl World {
             id,
             decision,
             version,
+            silent: false,
         };
         self.signed(person, command);
     }

@@ -187,6 +187,7 @@ impl Reader<'_> {
                 id,
                 decision,
                 version,
+                silent: true,
             };
             self.request(id, RequestInput::DecideRequests(caller.clone(), one))
         });

@@ -130,6 +130,7 @@ fn decision(id: HoldId, answer: &str) -> DecideRequest {
             answer: json!(answer),
         },
         version: None,
+        silent: false,
     }
 }
 

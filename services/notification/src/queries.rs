@@ -240,6 +240,7 @@ impl NotificationQueries {
             workspace,
             person: &query.person,
             unread: query.unread,
+            of_requests: false,
             last,
             limit: limit + 1,
         };
@@ -258,6 +259,7 @@ impl NotificationQueries {
             workspace,
             person: &query.person,
             unread: query.unread,
+            of_requests: false,
             last: query.after,
             limit: limit + 1,
         };

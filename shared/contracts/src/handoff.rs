@@ -110,6 +110,9 @@ pub struct DecideRequest {
     /// The version of the request that the person has seen, if it matters to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
+    /// It is one of several decisions with the same text, so the text mentions no user.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub silent: bool,
 }
 
 /// A user's decision.

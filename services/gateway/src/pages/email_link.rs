@@ -210,6 +210,7 @@ impl EmailLink {
             id: self.claims.request,
             decision,
             version: Some(self.claims.version),
+            silent: false,
         };
         let outcome = decide_request(app, &user.caller, None, command).await?;
         Ok(outcome.with_status(StatusCode::OK))

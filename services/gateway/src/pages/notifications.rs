@@ -58,7 +58,7 @@ pub(super) async fn page(viewer: Viewer, params: Params) -> Result<Markup, PageE
         div.cards #cards { @for notification in &list.cards { (card(&viewer, notification)) } }
         div.empty #empty {
             h2 { "No notifications" }
-            p { "You are notified here when a request is addressed to you and when a run that you follow ends." }
+            p { "You are notified here of requests to you, of ends of runs that you follow, of your contacts and deals, and when a person mentions you." }
             p.muted { "Choose email, chat and quiet hours in the " a href="/settings" { "settings" } "." }
         }
         @if let Some(cursor) = &list.next_cursor {

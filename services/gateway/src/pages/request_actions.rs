@@ -142,6 +142,7 @@ async fn perform(
                 id,
                 decision,
                 version,
+                silent: false,
             };
             let outcome = decide_request(app, caller, None, command).await?;
             outcome.map(|decided| decided.request)

@@ -77,6 +77,7 @@ pub(crate) async fn decide_steps(
                         id,
                         decision: one.decision,
                         version: None,
+                        silent: true,
                     };
                     let decided = decide_request(app, caller, part, command).await;
                     decided.map(|outcome| summarize(id, outcome))

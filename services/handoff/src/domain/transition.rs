@@ -9,7 +9,7 @@ use holdpoint_holds::OWNERS;
 
 use super::decision::{Fact, Need};
 use super::effect::Effect;
-use super::model::limits::{HISTORY_MAX, NOTE_CHARS_MAX};
+use super::model::limits::{HISTORY_MAX, MENTIONED_MAX, NOTE_CHARS_MAX};
 use super::model::request::{BY_SERVICE, Owner, Request};
 
 /// The next state of a request and the effects so far. `finish` (rules/derived_effects.rs) completes it.
@@ -134,8 +134,13 @@ impl RequestTransition {
         self.notification = Some(Notification { kind, by, to });
     }
 
-    /// Notifies the users whom a person has named in a text. It is an event beside that of the change.
-    pub(crate) fn mention(&mut self, to: Vec<String>, by: &str) {
+    /// Notifies the users whom a person has named in a text, each once for the request. It is an event beside that of
+    /// the change.
+    pub(crate) fn mention(&mut self, mut to: Vec<String>, by: &str) {
+        let mentioned = &mut self.request.progress.mentioned;
+        to.retain(|user| !mentioned.contains(user));
+        to.truncate(MENTIONED_MAX.saturating_sub(mentioned.len()));
+        mentioned.extend_from_slice(&to);
         self.mention = (!to.is_empty()).then(|| Notification {
             kind: RequestEventKind::Mentioned,
             by: Some(by.to_owned()),

@@ -1,4 +1,5 @@
-//! One mail a day with open requests, run ends, contact events and mentions that reached the person through no other channel.
+//! One mail a day with what reached the person through no other channel: open requests, run ends, contact events and
+//! mentions.
 
 use std::collections::HashSet;
 
@@ -34,36 +35,42 @@ impl Pool {
             .await
     }
 
-    /// Newest first, and each request once. Run ends, contact events and mentions count if they came since the last digest, are unread, and
-    /// the person may still look at runs.
+    /// Open requests first, and each once, however many other notifications are newer. The others count if they came
+    /// since the last digest, are unread, and the person may still look at runs.
     async fn open(
         &self,
         key: &DeliveryKey,
         person: &User,
         rules: &DeliveryRules,
     ) -> Result<Vec<NotificationView>, StoreError> {
-        let filter = EntryFilter {
+        let mut filter = EntryFilter {
             workspace: &key.workspace,
             person: &person.name,
             unread: false,
+            of_requests: true,
             last: None,
             limit: LOOKED_AT,
         };
-        let since = store::last_digest(&self.readers, key).await?;
         let mut known = HashSet::new();
         let mut open = store::list(&self.readers, &filter).await?;
         open.retain(|one| {
-            if one.ended.is_some() || email_template::asks_nothing(one) {
-                let is_new = one.read_at.is_none() && since.is_none_or(|since| one.at > since);
-                return is_new
-                    && may_look(&person.roles)
-                    && rules.next(one.priority, &[]).is_none();
-            }
             let is_open = one.decided.is_none() && asks_a_person(one.kind);
             let leaves = rules.next(one.priority, &[]).is_some();
             let is_new = one.request.is_some_and(|request| known.insert(request));
             is_open && !leaves && is_new
         });
+        let since = store::last_digest(&self.readers, key).await?;
+        filter.of_requests = false;
+        let others = store::list(&self.readers, &filter).await?;
+        let is_wanted = |one: &NotificationView| {
+            let asks_nothing = one.ended.is_some() || email_template::asks_nothing(one);
+            let is_new = one.read_at.is_none() && since.is_none_or(|since| one.at > since);
+            asks_nothing
+                && is_new
+                && may_look(&person.roles)
+                && rules.next(one.priority, &[]).is_none()
+        };
+        open.extend(others.into_iter().filter(is_wanted));
         Ok(open)
     }
 }

@@ -237,15 +237,27 @@ pub(super) fn reminders(workspace: &Workspace, hold: HoldId) -> SelectStatement 
         .to_owned()
 }
 
-/// Whether an inbox entry is of a mention. The number of its notification is the version of the event.
+/// The mention of an inbox entry, if it is of one.
 pub(super) fn mentions() -> SelectStatement {
+    of_entry()
+        .and_where(COLUMN.kind.eq(RequestEventKind::Mentioned.as_str()))
+        .to_owned()
+}
+
+/// The event of an inbox entry, if it is a run end or an event of a contact.
+pub(super) fn bulk_events() -> SelectStatement {
+    of_entry().and_where(COLUMN.kind.is_in(BULK)).to_owned()
+}
+
+/// The event of an inbox entry. The number of its notification is the version of the event, but for the first opening of
+/// a request.
+fn of_entry() -> SelectStatement {
     let is_same = "notification_events.workspace = inbox_entries.workspace \
         AND notification_events.hold = inbox_entries.hold AND notification_events.rev = inbox_entries.rev";
     Query::select()
         .expr(Expr::val(1))
         .from(Entity)
         .and_where(Expr::cust(is_same))
-        .and_where(COLUMN.kind.eq(RequestEventKind::Mentioned.as_str()))
         .to_owned()
 }
 

@@ -11,7 +11,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Func, OnConflict, Query};
 use sea_orm::{Condition, PaginatorTrait, QueryOrder, QuerySelect, QueryTrait as _};
 
-use super::event_row::{mentions, reminders};
+use super::event_row::{bulk_events, mentions, reminders};
 use super::key_columns::{HoldRow, after, before, number, stored_rev};
 use crate::domain::NewInboxEntries;
 
@@ -59,6 +59,8 @@ pub(crate) struct EntryFilter<'f, P> {
     pub(crate) workspace: &'f Workspace,
     pub(crate) person: &'f UserName,
     pub(crate) unread: bool,
+    /// Without run ends and contact events.
+    pub(crate) of_requests: bool,
     /// The page begins after it.
     pub(crate) last: Option<P>,
     pub(crate) limit: u64,
@@ -69,11 +71,9 @@ impl<P> EntryFilter<'_, P> {
         let query = Entity::find()
             .filter(COLUMN.workspace.eq(self.workspace.as_str()))
             .filter(COLUMN.person.eq(self.person.as_str()));
-        if self.unread {
-            query.filter(COLUMN.read_at.is_null())
-        } else {
-            query
-        }
+        let of_requests = self.of_requests.then(|| Expr::not_exists(bulk_events()));
+        let unread = self.unread.then(|| COLUMN.read_at.is_null());
+        query.filter(Condition::all().add_option(unread).add_option(of_requests))
     }
 }
 

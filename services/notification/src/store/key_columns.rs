@@ -8,6 +8,9 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter as _, Value
 /// The columns `workspace` and `hold`.
 pub(super) type HoldRow = (String, String);
 
+/// The columns `workspace`, `hold` and `rev`.
+pub(super) type NumberedRow = (String, String, i64);
+
 /// The number of a notification's id, as rows have it.
 pub(super) const fn stored_rev(id: NotificationId) -> u64 {
     match id.rev {
@@ -27,6 +30,18 @@ pub(super) async fn delete_rows<E: EntityTrait>(
     rows: impl IntoIterator<Item = (String, String)>,
 ) -> Result<(), StoreError> {
     let of = Expr::tuple(columns.map(Expr::col));
+    E::delete_many().filter(of.in_tuples(rows)).exec(db).await?;
+    Ok(())
+}
+
+/// Deletes the rows whose columns `workspace`, `hold` and `rev` have one of these values.
+pub(super) async fn delete_numbered<E: EntityTrait>(
+    db: &impl ConnectionTrait,
+    columns: [E::Column; 3],
+    rows: &[NumberedRow],
+) -> Result<(), StoreError> {
+    let of = Expr::tuple(columns.map(Expr::col));
+    let rows = rows.iter().cloned();
     E::delete_many().filter(of.in_tuples(rows)).exec(db).await?;
     Ok(())
 }

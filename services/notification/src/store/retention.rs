@@ -7,7 +7,7 @@ use holdpoint_store::StoreError;
 use sea_orm::ConnectionTrait;
 use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Query, SelectStatement};
 
-use super::key_columns::{HoldRow, delete_rows};
+use super::key_columns::{HoldRow, NumberedRow, delete_numbered, delete_rows};
 use super::{delivery_row, event_row, inbox_entry_row, watch_row, webhook_row};
 
 /// Holds of one page.
@@ -21,7 +21,9 @@ pub(crate) async fn has_expired(
     before: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
     let one = expired(before).limit(1).to_owned();
+    let of_contact = expired_contact_events(before).limit(1).to_owned();
     let has_event = db.query_one(&one).await?.is_some();
+    let has_event = has_event || db.query_one(&of_contact).await?.is_some();
     Ok(has_event || delivery_row::has_expired_digest(db, before).await?)
 }
 
@@ -35,6 +37,7 @@ pub(super) async fn delete_expired(
     for row in db.query_all(&page).await? {
         holds.push((row.try_get("", "workspace")?, row.try_get("", "hold")?));
     }
+    delete_contact_events(db, before).await?;
     webhook_row::delete_removed(db, before).await?;
     watch_row::delete_ended(db, before).await?;
     delivery_row::delete_expired_digests(db, before).await?;
@@ -48,11 +51,51 @@ pub(super) async fn delete_expired(
     delete_rows::<event_row::Entity>(db, columns, holds).await
 }
 
-/// Holds whose last event ended them before an instant. A request that was opened again has not ended.
-fn expired(before: DateTime<Utc>) -> SelectStatement {
-    let (end, other) = (Alias::new("ended"), Alias::new("other"));
-    let column = |table: &Alias, name: &'static str| Expr::col((table.clone(), Alias::new(name)));
-    // In the words of its index, and in their order.
+/// Deletes one page of contact events. All events of a contact have one hold, and each of them ends alone.
+async fn delete_contact_events(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let page = expired_contact_events(before).limit(HOLDS).to_owned();
+    let mut rows: Vec<NumberedRow> = Vec::new();
+    for row in db.query_all(&page).await? {
+        let [workspace, hold] = [row.try_get("", "workspace")?, row.try_get("", "hold")?];
+        rows.push((workspace, hold, row.try_get("", "rev")?));
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    use inbox_entry_row::Column as Entry;
+    let columns = [Entry::Workspace, Entry::Hold, Entry::Rev];
+    delete_numbered::<inbox_entry_row::Entity>(db, columns, &rows).await?;
+    use delivery_row::Column as Delivery;
+    let columns = [Delivery::Workspace, Delivery::Hold, Delivery::Rev];
+    delete_numbered::<delivery_row::Entity>(db, columns, &rows).await?;
+    use event_row::Column as Event;
+    let columns = [Event::Workspace, Event::Hold, Event::Rev];
+    delete_numbered::<event_row::Entity>(db, columns, &rows).await
+}
+
+fn expired_contact_events(before: DateTime<Utc>) -> SelectStatement {
+    use event_row::{COLUMN, Column};
+    Query::select()
+        .columns([Column::Workspace, Column::Hold, Column::Rev])
+        .from(event_row::Entity)
+        .and_where(Expr::cust(format!("kind IN ({})", ends())))
+        .and_where(COLUMN.kind.is_in(OF_CONTACTS))
+        .and_where(COLUMN.updated_at.lt(before))
+        .to_owned()
+}
+
+/// Events of contacts without the erasure, which stays as long as it has to refuse late events.
+const OF_CONTACTS: [&str; 3] = [
+    ContactEventKind::NewLead.as_str(),
+    ContactEventKind::DealWon.as_str(),
+    ContactEventKind::DealLost.as_str(),
+];
+
+/// The kinds that end a hold, in the words of their index and in their order.
+fn ends() -> String {
     let ends = [
         RequestEventKind::Decided.as_str(),
         RequestEventKind::Expired.as_str(),
@@ -64,7 +107,13 @@ fn expired(before: DateTime<Utc>) -> SelectStatement {
         ContactEventKind::DealLost.as_str(),
         ContactEventKind::ContactErased.as_str(),
     ];
-    let ends = ends.map(|kind| format!("'{kind}'")).join(",");
+    ends.map(|kind| format!("'{kind}'")).join(",")
+}
+
+/// Holds whose last event ended them before an instant. A request that was opened again has not ended.
+fn expired(before: DateTime<Utc>) -> SelectStatement {
+    let (end, other) = (Alias::new("ended"), Alias::new("other"));
+    let column = |table: &Alias, name: &'static str| Expr::col((table.clone(), Alias::new(name)));
     let is_newer = column(&other, "updated_at").gte(before);
     let is_again = column(&other, "kind")
         .eq(RequestEventKind::Opened.as_str())
@@ -80,7 +129,7 @@ fn expired(before: DateTime<Utc>) -> SelectStatement {
         .column((end.clone(), Alias::new("workspace")))
         .column((end.clone(), Alias::new("hold")))
         .from_as(event_row::Entity, end.clone())
-        .and_where(Expr::cust(format!("ended.kind IN ({ends})")))
+        .and_where(Expr::cust(format!("ended.kind IN ({})", ends())))
         .and_where(column(&end, "updated_at").lt(before))
         .and_where(Expr::not_exists(since))
         .to_owned()

@@ -127,6 +127,7 @@ async fn all(location: &Location) {
     // It reads all pending fan-outs, so it comes before those that leave some.
     run_ends::many_events_are_stored_in_one_commit(&db).await;
     run_ends::run_ends(&db).await;
+    run_ends::old_contact_events_go(&db).await;
     each_fact_has_its_turn(&db).await;
     a_shared_notification_is_found(&db).await;
     due_deliveries::a_busy_target_fills_no_page(&db).await;

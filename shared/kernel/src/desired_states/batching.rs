@@ -51,7 +51,8 @@ pub(crate) fn pack<S: Service>(
         let group = (
             key.kind.to_string(),
             key.workspace.clone(),
-            partition(&key.id),
+            // States of one aggregate that all count have ids such as `zoe#15`. They go the way of `zoe`.
+            partition(key.id.split('#').next().unwrap_or_default()),
         );
         attempts.entry(group).or_default().push(desired_state);
     }

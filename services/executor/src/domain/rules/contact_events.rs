@@ -1,6 +1,4 @@
-//! Which changes of a contact users are notified of (S0-T4): it is created, or a deal of it is won or lost.
-
-use std::collections::BTreeMap;
+//! Changes of a contact of which users are notified (S0-T4): it is created, or a deal of it is won or lost.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::{ContactEvent, ContactEventKind, EVENT_NAME_CHARS_MAX};
@@ -10,8 +8,11 @@ use serde_json::{Map, Value};
 use crate::domain::effect::Effect;
 use crate::domain::model::contact::Contact;
 
-/// Deals of one contact that are read. Later ones notify no user.
+/// Deals of one change that are counted in its event.
 const DEALS_MAX: usize = 100;
+
+/// Longest stage that is compared, in bytes.
+const STAGE_BYTES_MAX: usize = 40;
 
 /// Stages of a deal that is won or lost, in lower case and with `_` for blanks and hyphens.
 const WON: [&str; 2] = ["won", "closed_won"];
@@ -51,48 +52,76 @@ pub(crate) fn contact_events(
 
 /// The names of the deals that are at one of these stages now and were not before.
 fn deals_reaching(stages: [&str; 2], known: &Contact, next: &Contact) -> Vec<Option<String>> {
-    let mut before: BTreeMap<String, usize> = BTreeMap::new();
-    for deal in deals_at(stages, &known.fields) {
-        *before.entry(key_of(deal)).or_default() += 1;
-    }
-    let is_new = |deal: &&Map<String, Value>| match before.get_mut(&key_of(deal)) {
-        Some(count) if *count > 0 => {
-            *count -= 1;
-            false
-        }
-        Some(_) | None => true,
+    let mut before: Vec<_> = deals_at(stages, &known.fields).collect();
+    let is_new = |deal: &Deal<'_>| {
+        let same = before.iter().position(|old| deal.is_same(old));
+        same.map(|place| before.swap_remove(place)).is_none()
     };
     let reaching = deals_at(stages, &next.fields).filter(is_new);
-    reaching.map(|deal| text_of(deal, "name")).collect()
+    let names = reaching.map(|deal| text_of(deal.fields, "name"));
+    names.take(DEALS_MAX).collect()
+}
+
+/// A deal of a contact.
+struct Deal<'f> {
+    /// It is the field `deal`, and not one of the list `deals`.
+    is_only: bool,
+    fields: &'f Map<String, Value>,
+}
+
+impl Deal<'_> {
+    /// Deals with ids are the same if these are. A deal of the list without an id is known by its name, whatever its
+    /// place is.
+    fn is_same(&self, old: &Self) -> bool {
+        let id = |deal: &Self| deal.fields.get("id").and_then(text_of_id);
+        match (id(self), id(old)) {
+            (Some(new), Some(old)) => new == old,
+            (None, _) | (_, None) if self.is_only || old.is_only => self.is_only == old.is_only,
+            (None, _) | (_, None) => self.fields.get("name") == old.fields.get("name"),
+        }
+    }
+}
+
+/// `7` and `"7"` are the same id.
+fn text_of_id(id: &Value) -> Option<String> {
+    match id {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Some(id.to_string())
+        }
+    }
 }
 
 /// The deals of `deal` and `deals` that are at one of these stages.
 fn deals_at<'f>(
     stages: [&'f str; 2],
     fields: &'f Map<String, Value>,
-) -> impl Iterator<Item = &'f Map<String, Value>> {
+) -> impl Iterator<Item = Deal<'f>> {
     let listed = fields.get("deals").and_then(Value::as_array);
-    let all = fields
-        .get("deal")
-        .into_iter()
-        .chain(listed.into_iter().flatten());
-    let deals = all.take(DEALS_MAX).filter_map(Value::as_object);
+    let listed = listed.into_iter().flatten().map(|deal| (false, deal));
+    let only = fields.get("deal").map(|deal| (true, deal));
+    let deals = only.into_iter().chain(listed);
+    let deals = deals.filter_map(|(is_only, deal)| {
+        let fields = deal.as_object()?;
+        Some(Deal { is_only, fields })
+    });
     deals.filter(move |deal| {
-        let stage = deal.get("stage").and_then(Value::as_str);
-        stage.is_some_and(|stage| {
-            let stage = stage.trim().to_lowercase().replace([' ', '-'], "_");
-            stages.contains(&stage.as_str())
-        })
+        let stage = deal.fields.get("stage").and_then(Value::as_str);
+        stage.is_some_and(|stage| is_at(stages, stage.trim()))
     })
 }
 
-/// What a deal is known by, whatever its place in the list: its id, else its name. Deals with neither are counted.
-fn key_of(deal: &Map<String, Value>) -> String {
-    let key = deal.get("id").or_else(|| deal.get("name"));
-    key.map(ToString::to_string).unwrap_or_default()
+fn is_at(stages: [&str; 2], stage: &str) -> bool {
+    // Longer ones are no stage, and take no time.
+    if stage.len() > STAGE_BYTES_MAX {
+        return false;
+    }
+    let stage = stage.to_lowercase().replace([' ', '-'], "_");
+    stages.contains(&stage.as_str())
 }
 
-/// A text on one line, and cut. It may come from anybody.
+/// A text on one line, and cut. Any program may have written it.
 fn text_of(fields: &Map<String, Value>, name: &str) -> Option<String> {
     let text = fields.get(name).and_then(Value::as_str)?;
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());

@@ -66,6 +66,7 @@ pub(super) async fn decide(call: Call<Decide, NoId, JsonBody<BatchBody>>) -> Api
             id,
             decision: batch.decision.clone(),
             version: batch.versions.get(&id).copied(),
+            silent: true,
         };
         let part = key.as_ref();
         let part = part.map(|key| key_of_part(key, &id.to_string(), key.digest.as_bytes()));

@@ -90,6 +90,7 @@ pub(super) async fn complete_run(
         id: find_open_handoff(&caller, run).await?,
         decision,
         version,
+        silent: false,
     };
     let decided = decide_request(&caller.app, &caller, call.key, command).await;
     match decided.map_err(with_fixed_text)? {

@@ -140,6 +140,7 @@ pub(in crate::routes) async fn decide(
         id,
         decision,
         version,
+        silent: false,
     };
     let outcome = decide_request(&caller.app, caller, key, command).await;
     Ok(outcome.map_err(|problem| rewrite_prefixes(problem, &BODY_POINTERS))?)

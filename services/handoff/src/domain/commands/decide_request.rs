@@ -14,7 +14,7 @@ use holdpoint_holds::limits::ANSWER_BYTES_MAX;
 use serde_json::{Value, json};
 
 use crate::domain::decision::{Outcome, Undecided};
-use crate::domain::effect::{Effect, Reply};
+use crate::domain::effect::Reply;
 use crate::domain::input::Caller;
 use crate::domain::lookup::DecisionContext;
 use crate::domain::model::limits::{LATE_BYTES_MAX, LATE_MAX};
@@ -32,6 +32,8 @@ struct Verdict {
     outcome: HoldOutcome,
     data: Value,
     by: String,
+    /// Its text mentions no user.
+    silent: bool,
 }
 
 pub(crate) fn decide_request(
@@ -48,6 +50,7 @@ pub(crate) fn decide_request(
         outcome,
         data,
         by: decider.name.to_string(),
+        silent: command.silent,
     };
     match request.end() {
         Some(end) if is_same(&end, &verdict) => Ok(Outcome::Unchanged(reply_decided(request))),
@@ -84,12 +87,6 @@ pub(crate) fn decide_one_of_requests(
                 return Err(Refusal::already_decided(context.id, end, false).into());
             }
             change.reply = shorten(change.reply);
-            // The same text for hundreds of requests must not notify its users hundreds of times.
-            let is_mention = |effect: &Effect| {
-                let event = effect.try_as_request_event_ref();
-                event.is_some_and(|(_, event)| event.kind == RequestEventKind::Mentioned)
-            };
-            change.effects.retain(|effect| !is_mention(effect));
             Ok(Outcome::Decided(change))
         }
     }
@@ -134,8 +131,11 @@ fn text_of(data: &Value) -> Option<String> {
 }
 
 /// The users whom a person names in a decision. Values of forms, options and defaults are texts that agents or contacts
-/// may have written, so they name no user.
+/// may have written, so they name no user. The same text for hundreds of requests names none either.
 fn mentioned_by(request: &Request, verdict: &Verdict) -> Vec<String> {
+    if verdict.silent {
+        return Vec::new();
+    }
     let spec = request.spec.as_ref();
     let is_offered = |spec: &HoldSpec| {
         let is_option = |option: &String| verdict.data.as_str() == Some(option);
@@ -258,7 +258,9 @@ fn check_answer(spec: &HoldSpec, answer: &Value) -> Result<(), Refusal> {
 
 fn record_decision(request: &Request, verdict: Verdict, context: &DecisionContext<'_>) -> Outcome {
     let mentioned = mentioned_by(request, &verdict);
-    let Verdict { outcome, data, by } = verdict;
+    let Verdict {
+        outcome, data, by, ..
+    } = verdict;
     let mut transition = RequestTransition::on(request, context.now);
     if outcome == HoldOutcome::Approved {
         let vote = AuditStamp::new(by.as_str(), context.now);

@@ -61,3 +61,6 @@ pub(crate) const EMAIL_BYTES_MAX: usize = 320;
 
 /// Most roles of a user.
 pub(crate) const ROLES_MAX: usize = 50;
+
+/// Users of all texts of one request who are notified of a mention.
+pub(crate) const MENTIONED_MAX: usize = 100;

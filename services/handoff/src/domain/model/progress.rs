@@ -29,6 +29,9 @@ pub struct RequestProgress {
     pub is_reassigned: bool,
     /// Approvals, one for each user.
     pub votes: Vec<AuditStamp>,
+    /// Users who were notified of a mention, as `@user.<name>`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mentioned: Vec<String>,
     /// Priority after rungs raised it.
     pub raised: Option<Priority>,
     /// The only recipient snoozed it until then, and the ladder waits.

@@ -20,9 +20,10 @@ pub(crate) fn mentioned_users(text: &str, writer: &str) -> Vec<String> {
         let length = tail.find(|c| !is_part_of_name(c)).unwrap_or(tail.len());
         let (name, after) = tail.split_at(length);
         // A sentence may end with the name.
-        let name = name.trim_end_matches(['.', '_', '-']);
-        let is_in_word =
-            before.ends_with(|c: char| c == '@' || c.is_alphanumeric() || is_part_of_name(c));
+        let name = name.trim_end_matches('.');
+        let is_in_word = before.ends_with(|c: char| {
+            matches!(c, '@' | ':') || c.is_alphanumeric() || is_part_of_name(c)
+        }) || after.starts_with(|c: char| c == '@' || c.is_alphanumeric());
         let user = name.parse::<UserName>().ok();
         if let Some(user) = user.filter(|user| !is_in_word && user.as_str() != writer) {
             let user = Recipient::user_text(&user);
@@ -60,7 +61,12 @@ mod tests {
             ("nobody is named", vec![]),
             ("@user. @role.ops @user.", vec![]),
             ("mail bob@user.example or x.@user.bob", vec![]),
-            ("@@user.bob @user.bob@user.eve", vec!["@user.bob"]),
+            ("@@user.bob @user.bob@user.eve", vec![]),
+            ("@user.bobé @user.bob@x.example mailto:@user.bob", vec![]),
+            (
+                "@user.bob_ and @user.eve-",
+                vec!["@user.bob_", "@user.eve-"],
+            ),
             ("größe@user.bob", vec![]),
             ("line\n@user.first.last...\n", vec!["@user.first.last"]),
             ("(@user.bob)", vec!["@user.bob"]),

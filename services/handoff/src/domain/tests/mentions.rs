@@ -112,9 +112,10 @@ fn votes_and_late_answers_name_users() {
     world.decide_as("oscar", approve("@user.eve!")).unwrap();
     assert_eq!(mentions(&world), ["@user.bob", "@user.eve"]);
     world.user("late", &["operator"]);
-    let reason = "Stop, @user.zoe".to_owned();
+    let reason = "Stop, @user.zoe and @user.bob".to_owned();
     world
         .decide_as("late", Decision::Reject { reason })
         .unwrap_err();
-    assert_eq!(mentions(&world), ["@user.bob", "@user.eve", "@user.zoe"]);
+    let once = ["@user.bob", "@user.eve", "@user.zoe"];
+    assert_eq!(mentions(&world), once, "a request notifies a user once");
 }

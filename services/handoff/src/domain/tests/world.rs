@@ -325,6 +325,7 @@ impl World {
             id,
             decision,
             version,
+            silent: false,
         };
         self.put(RequestInput::Decide(caller, command))
             .map(|answer| match answer {

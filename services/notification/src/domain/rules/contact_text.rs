@@ -24,7 +24,8 @@ pub fn contact_message(event: &ContactEvent, is_last: bool) -> String {
         deal_name(event).map_or_else(|| "A deal".to_owned(), |deal| format!("The deal {deal}"));
     let word = match event.kind {
         ContactEventKind::NewLead => {
-            let more = is_last.then_some(" Further new leads of this hour are not notified.");
+            let more = is_last
+                .then_some(" You are not notified of further new leads in this hour of the clock.");
             return format!("{contact} is a new contact.{}", more.unwrap_or_default());
         }
         ContactEventKind::DealWon => "won",
@@ -39,7 +40,7 @@ pub fn contact_message(event: &ContactEvent, is_last: bool) -> String {
     }
     if is_last {
         message.push_str(&format!(
-            " Further {word} deals of this hour are not notified."
+            " You are not notified of further {word} deals in this hour of the clock."
         ));
     }
     message

@@ -170,7 +170,7 @@ fn an_hour_has_a_bounded_number_of_notifications() {
     assert!(
         shown(last)
             .message
-            .ends_with("Further new leads of this hour are not notified.")
+            .ends_with("You are not notified of further new leads in this hour of the clock.")
     );
     let next = after(NOTIFIED_PER_HOUR);
     assert_eq!(next.fan_out, FanOutProgress::Done);

@@ -78,6 +78,7 @@ impl Desk<'_> {
                 workspace: &self.workspace,
                 person: &person,
                 unread,
+                of_requests: false,
                 last: after,
                 limit: 1,
             };
@@ -103,6 +104,7 @@ impl Desk<'_> {
                 workspace: &self.workspace,
                 person: &person,
                 unread,
+                of_requests: false,
                 last: start,
                 limit: 1,
             };
@@ -244,6 +246,7 @@ pub(super) async fn reminders_are_renewed(db: &DatabaseConnection) {
             workspace: &workspace,
             person: &person,
             unread: true,
+            of_requests: false,
             last: None,
             limit: 10,
         };

@@ -1,7 +1,7 @@
 //! Ends of runs as rows, and what they do to what is watched.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::notification::{RunEnded, Watched};
+use holdpoint_contracts::notification::{ContactEvent, ContactEventKind, RunEnded, Watched};
 use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{RunId, UserName, Workspace};
 use holdpoint_store::{StateRow as _, begin_write};
@@ -106,5 +106,39 @@ pub(super) async fn run_ends(db: &DatabaseConnection) {
     assert_eq!(loaded.unwrap(), []);
     let kept = load_watches(&tx, &[&watches[1], &watches[0]]).await;
     assert_eq!(kept, watches[..1]);
+    tx.commit().await.unwrap();
+}
+
+/// B-11: an old event of a contact goes, also while the contact has newer ones.
+pub(super) async fn old_contact_events_go(db: &DatabaseConnection) {
+    let event = |version: u64| {
+        let event = ContactEvent {
+            contact: "zoe".parse().unwrap(),
+            version,
+            kind: ContactEventKind::DealWon,
+            at: now(),
+            name: Some("Zoe".to_owned()),
+            deal: None,
+            more_deals: 0,
+            to: Vec::new(),
+        };
+        let subject = Subject::Contact {
+            event: Box::new(event),
+            is_last: false,
+            erased: false,
+        };
+        NotificationEvent::new(&acme(), subject, FanOutProgress::Done)
+    };
+    let (old, new) = (event(1), event(2));
+    let later = now() + TimeDelta::days(20);
+    let tx = begin_write(db).await.unwrap();
+    assert_eq!(save_events(&tx, &[(&old, 0)], now()).await, []);
+    assert_eq!(save_events(&tx, &[(&new, 0)], later).await, []);
+    let before = now() + TimeDelta::days(1);
+    assert!(retention::has_expired(&tx, before).await.unwrap());
+    retention::delete_expired(&tx, before).await.unwrap();
+    let keys = [&old, &new].map(|event| event_row::row_key(&event.key()).unwrap());
+    let left = event_row::Entity::load_states(&tx, &keys).await.unwrap();
+    assert_eq!(left, [new]);
     tx.commit().await.unwrap();
 }

@@ -404,3 +404,51 @@ fn deals_of_a_list_are_told_apart() {
     };
     assert_eq!((deal.chars().count(), to.len()), (100, 0));
 }
+
+/// S0-T4: a deal stays the same when its name, its id or its place changes.
+#[test]
+fn a_deal_that_was_won_before_is_won_once() {
+    let won = |deal: Value| {
+        let mut deal = deal;
+        deal["stage"] = json!("won");
+        deal
+    };
+    let list = |deals: Value| json!({ "deals": deals });
+    let many = |from: usize| {
+        let deals = (from..150).map(|number| won(json!({ "name": format!("d{number}") })));
+        list(deals.collect())
+    };
+    for (before, after, count) in [
+        (
+            json!({ "deal": won(json!({ "name": "A" })) }),
+            json!({ "deal": { "name": "B" } }),
+            0,
+        ),
+        (
+            list(json!([won(json!({ "name": "A" }))])),
+            list(json!([won(json!({ "name": "A", "id": 1 }))])),
+            0,
+        ),
+        (
+            list(json!([won(json!({ "id": 1 }))])),
+            list(json!([won(json!({ "id": "1" }))])),
+            0,
+        ),
+        (
+            list(json!([won(json!({ "id": null, "name": "A" }))])),
+            list(json!([won(json!({ "id": null, "name": "B" }))])),
+            1,
+        ),
+        (many(0), many(20), 0),
+        (json!({}), many(0), 1),
+        (
+            json!({}),
+            json!({ "deal": { "stage": "won".repeat(1_000) } }),
+            0,
+        ),
+    ] {
+        let known = put(before.clone());
+        let found = events(Some(&known), &patch(after.clone()));
+        assert_eq!(found.len(), count, "{before} {after}");
+    }
+}
