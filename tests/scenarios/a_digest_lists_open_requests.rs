@@ -31,6 +31,26 @@ async fn until_mailed(world: &World, ada: &Person, count: usize) -> Value {
     .unwrap()
 }
 
+/// More notifications than a digest names. They are newer than the request.
+async fn new_leads(world: &World, ada: &Person) {
+    for number in 0..25 {
+        let path = format!("/contacts/lead-{number}");
+        let (status, put) = world
+            .up
+            .put(&path, &json!({ "owner": "ada" }))
+            .await
+            .unwrap();
+        assert_eq!(status, 200, "{put}");
+    }
+    let shown = until(PATIENCE, "ada is notified", async || {
+        let (_, page) = ada.get(&world.up, "/notifications").await.ok()?;
+        let items = page["items"].as_array()?.iter();
+        let leads = items.filter(|one| one["type"] == "new_lead");
+        (leads.count() == 25).then_some(())
+    });
+    shown.await.unwrap();
+}
+
 /// It comes once a day, also across a kill. It omits requests that are decided or were mailed before, and no mail
 /// comes without an open request.
 #[tokio::test]
@@ -61,11 +81,15 @@ async fn a_digest_lists_open_requests() {
     let (status, done) = ada.post(&world.up, &approve, &json!({})).await.unwrap();
     assert_eq!(status, 200, "{done}");
 
+    new_leads(&world, &ada).await;
     world.advance("2h").await;
     let digest = until_mailed(&world, &ada, 2).await;
-    assert_eq!(digest["subject"], "1 request waits for you", "{digest}");
+    let subject = "1 request waits for you; 25 notifications are new";
+    assert_eq!(digest["subject"], subject, "{digest}");
     let body = digest["body"].as_str().unwrap();
-    assert!(body.contains("Paint <b>it</b> blue?"), "{body}");
+    let newer = body.find("New lead").unwrap();
+    let request = body.find("Paint <b>it</b> blue?");
+    assert!(request.is_some_and(|place| place < newer), "{body}");
     assert!(body.contains(&format!("/requests/{open}")), "{body}");
     assert!(
         !body.contains("Decided?") && !body.contains("Pressing?"),
