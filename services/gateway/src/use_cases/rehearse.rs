@@ -168,6 +168,8 @@ impl RunningRehearsal {
                     return Ok(Some((RehearsalStatus::Failed, Some(detail))));
                 }
             };
+            // A contact that takes longer than a page gets the longest time of a request.
+            self.request.seconds = (!runs.is_empty()).then_some(PAGE_SECONDS);
             self.bytes = self.bytes.saturating_add(bytes_of(&runs));
             if self.bytes > STORED_BYTES_MAX {
                 let detail = format!("its runs have more than {STORED_BYTES_MAX} bytes");
