@@ -3,7 +3,7 @@
 use holdpoint_testkit::Person;
 use serde_json::{Value, json};
 
-use crate::browser::{Browsers, DESK};
+use crate::browser::{Browser, Browsers, DESK};
 use crate::world::World;
 
 /// The example of the README.
@@ -377,6 +377,10 @@ async fn a_rehearsal_is_cancelled_and_interrupted() {
     assert_eq!(read["status"], "cancelled", "{read}");
 }
 
+async fn press(browser: &Browser, button: &str) {
+    browser.find(button).await.click().await.unwrap();
+}
+
 /// Words 6: the picture of a rehearsal, and a form that keeps a refused script.
 #[tokio::test]
 async fn a_rehearsal_is_read_in_the_browser() {
@@ -397,21 +401,11 @@ async fn a_rehearsal_is_read_in_the_browser() {
         assert!(status < 300, "{status}");
     }
     browser.fill("script", "people: [{ stp: 1 }]").await;
-    browser
-        .find("form.panel button")
-        .await
-        .click()
-        .await
-        .unwrap();
+    press(&browser, "form.panel button").await;
     browser.reads("`people[0].stp`: unknown field").await;
     browser.go("/agents/outreach-in-words/rehearsal").await;
     browser.fill("script", SCRIPT).await;
-    browser
-        .find("form.panel button")
-        .await
-        .click()
-        .await
-        .unwrap();
+    press(&browser, "form.panel button").await;
     browser.reads("Nothing was sent").await;
     browser.reads("To ann@x.example: Follow-up").await;
     browser.reads("Requests to @user.nina").await;
@@ -423,19 +417,9 @@ async fn a_rehearsal_is_read_in_the_browser() {
     browser.go("/agents/outreach-in-words/rehearsal").await;
     browser.reads("Earlier rehearsals").await;
     browser.fill("script", SCRIPT).await;
-    browser
-        .find("form.panel button")
-        .await
-        .click()
-        .await
-        .unwrap();
+    press(&browser, "form.panel button").await;
     browser.reads("Version 2, 3 of 3 contacts").await;
-    browser
-        .find("form[method=get] button")
-        .await
-        .click()
-        .await
-        .unwrap();
+    press(&browser, "form[method=get] button").await;
     browser.reads("The runs of 3 of 3 contacts differ").await;
     browser.picture("rehearsal-comparison").await;
     let (_, runs) = world.up.get("/runs").await.unwrap();

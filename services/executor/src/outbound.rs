@@ -328,8 +328,8 @@ pub(crate) fn signed(out: &StepDispatch, key: &StepKey, now: DateTime<Utc>) -> S
     }
 }
 
-/// How many holds of a contact the handoff service has not confirmed as erased, and how many events of it the notification
-/// service has not confirmed.
+/// How much of the erasure of a contact is not confirmed: its holds by the handoff service, and its events by the
+/// notification service.
 pub(crate) async fn unconfirmed_erasures(
     db: &impl ConnectionTrait,
     workspace: &Workspace,

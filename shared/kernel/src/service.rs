@@ -145,7 +145,8 @@ pub struct DesiredState {
     /// One of the service's kinds, such as `timer` or `hold`; see [`Outbound::desired_state_command`].
     pub kind: &'static str,
     pub workspace: Workspace,
-    /// Unique within kind and workspace.
+    /// Unique within kind and workspace. States of one aggregate that all count have a number behind `#`, such as
+    /// `zoe#15`. They share the partition of `zoe`.
     pub id: String,
     /// Generation: rises with every desired state of the same id, and the highest counts.
     pub rev: u64,

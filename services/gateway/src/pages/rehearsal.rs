@@ -20,7 +20,7 @@ use tokio::time::{Duration, Instant};
 use super::attempt::Banner;
 use super::labels;
 use super::navigation::{self, Section};
-use super::session::{Fields, PageError, PostedForm, Viewer, parse_id};
+use super::session::{Fields, PageError, PostedForm, Viewer, invalid_form, parse_id};
 use crate::problem::{self, database_away};
 use crate::store::rehearsals::{self, RehearsalId};
 use crate::use_cases::rehearse::{self, Start};
@@ -71,13 +71,7 @@ async fn perform(
     let erasures = rehearsals::count_erasures(&app.writer, &caller.workspace).await;
     let erasures = erasures.map_err(database_away)?;
     let version = fields.get_text("version").map(str::parse).transpose();
-    let version = version.map_err(|_error| {
-        Problem::new(
-            422,
-            "invalid_form",
-            "The version is not a number.".to_owned(),
-        )
-    })?;
+    let version = version.map_err(|_error| invalid_form("The version is not a number."))?;
     let contacts = ListContacts {
         limit: CONTACTS_SHOWN,
         email: None,

@@ -7,7 +7,7 @@ use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::contact::{Activity, ActivityKind, ContactView, TagChange};
-use holdpoint_contracts::erasure::{EraseContact, ErasureView, GetErasure};
+use holdpoint_contracts::erasure::{ErasureView, GetErasure};
 use holdpoint_contracts::executor::{
     AddActivity, DeleteContact, GetContact, ListActivities, ListContacts, PatchContact, PutContact,
 };
@@ -23,7 +23,7 @@ use crate::body::invalid_field;
 use crate::call::{Call, JsonBody, NoBody};
 use crate::params::Params;
 use crate::problem::{ApiResult, JsonResult};
-use crate::store::{commands, rehearsals, unmatched_replies};
+use crate::use_cases::erase_contact::erase_contact;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -105,30 +105,10 @@ async fn remove(call: Call<Operate, ContactId>) -> ApiResult<Response> {
     Ok(outcome.without_content())
 }
 
-/// Erases everything about the contact. The executor's sweep and the other services do it after this reply.
+/// Erases everything about the contact.
 async fn erase(call: Call<InPerson<Administer>, ContactId>) -> ApiResult<Response> {
     let (caller, contact) = (call.caller, call.id);
-    let (app, workspace) = (&caller.app, &caller.workspace);
-    // Unmatched replies name a sender and no contact, so the address is read before it is erased.
-    let query = GetContact {
-        contact: contact.clone(),
-    };
-    let found: Result<ContactView, _> = app.bus.query(workspace, &query).await;
-    let command = EraseContact {
-        contact: contact.clone(),
-    };
-    let erased = caller.ask(call.key, command).await;
-    // A rehearsal may have a contact of a file, which no other service knows.
-    rehearsals::erase(&app.writer, workspace, &contact, app.clock.now()).await?;
-    app.rehearsal_ended.notify_waiters();
-    let Json(erasure) = erased?;
-    commands::erase(&app.writer, workspace, &contact).await?;
-    let email = found
-        .ok()
-        .and_then(|mut contact| contact.fields.remove("email"));
-    if let Some(Value::String(email)) = email {
-        unmatched_replies::erase(&app.writer, workspace, &email).await?;
-    }
+    let erasure = erase_contact(&caller.app, &caller, call.key, contact).await?;
     Ok((StatusCode::ACCEPTED, Json(erasure)).into_response())
 }
 

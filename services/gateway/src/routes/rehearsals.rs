@@ -4,7 +4,6 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::rehearsal::{
     Rehearsal, RehearsalChanges, RehearsalDetail, RehearsalSummary, RehearseAgent, RehearsedRun,
@@ -145,26 +144,18 @@ async fn load(caller: &May<Look>, id: RehearsalId) -> Result<Rehearsal, ApiError
 async fn cancel(call: Call<Look, RehearsalId>) -> JsonResult<StoredRehearsal> {
     let (caller, id) = (call.caller, call.id);
     let app = &caller.app;
-    require_creator(&caller, &find(&caller, id).await?)?;
+    rehearse::require_creator(&caller, &find(&caller, id).await?.rehearsal)?;
     rehearse::cancel(app, id).await?;
     Ok(Json(find(&caller, id).await?.rehearsal))
 }
 
 async fn remove(call: Call<Look, RehearsalId>) -> ApiResult<StatusCode> {
     let (caller, id) = (call.caller, call.id);
-    require_creator(&caller, &find(&caller, id).await?)?;
+    rehearse::require_creator(&caller, &find(&caller, id).await?.rehearsal)?;
     if rehearse::remove(&caller.app, &caller.workspace, id).await? {
         return Ok(StatusCode::NO_CONTENT);
     }
     Err(not_found(id))
-}
-
-/// Others need the right to operate.
-fn require_creator(caller: &May<Look>, found: &Found) -> Result<(), Problem> {
-    if found.rehearsal.created_by == caller.claims.user {
-        return Ok(());
-    }
-    caller.may(Right::Operate)
 }
 
 async fn find(caller: &May<Look>, id: RehearsalId) -> Result<Found, ApiError> {

@@ -23,7 +23,7 @@ use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
 use sea_orm::{
     ActiveValue::{NotSet, Set},
     ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait, PaginatorTrait as _,
-    QueryFilter, QueryOrder, QuerySelect, Select,
+    QueryFilter, QueryOrder, QuerySelect, Select, UpdateMany,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -212,15 +212,21 @@ pub(crate) async fn end(
     detail: Option<&str>,
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
-    let ended = rehearsal::Entity::update_many()
+    let ending = end_running(status, detail, now).filter(rehearsal::Column::Id.eq(id.0));
+    Ok(ending.exec(writer).await?.rows_affected > 0)
+}
+
+/// Ends all running rehearsals that a filter leaves.
+fn end_running(
+    status: RehearsalStatus,
+    detail: Option<&str>,
+    now: DateTime<Utc>,
+) -> UpdateMany<rehearsal::Entity> {
+    rehearsal::Entity::update_many()
         .col_expr(rehearsal::Column::Status, Expr::value(status.as_str()))
         .col_expr(rehearsal::Column::Detail, Expr::value(detail))
         .col_expr(rehearsal::Column::EndedAt, Expr::value(now))
-        .filter(rehearsal::Column::Id.eq(id.0))
         .filter(rehearsal::Column::EndedAt.is_null())
-        .exec(writer)
-        .await?;
-    Ok(ended.rows_affected > 0)
 }
 
 /// Marks running rehearsals whose gateway has ended: it has written nothing since an instant.
@@ -228,12 +234,7 @@ pub(crate) async fn interrupt(
     writer: &impl ConnectionTrait,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let status = RehearsalStatus::Interrupted.as_str();
-    rehearsal::Entity::update_many()
-        .col_expr(rehearsal::Column::Status, Expr::value(status))
-        .col_expr(rehearsal::Column::Detail, Expr::value(INTERRUPTED))
-        .col_expr(rehearsal::Column::EndedAt, Expr::value(now))
-        .filter(rehearsal::Column::EndedAt.is_null())
+    end_running(RehearsalStatus::Interrupted, Some(INTERRUPTED), now)
         .filter(rehearsal::Column::SeenAt.lt(now - SILENT_MAX))
         .exec(writer)
         .await?;
@@ -405,18 +406,14 @@ pub(crate) async fn erase(
         .on_conflict(on_conflict)
         .exec_without_returning(&tx)
         .await?;
-    let status = RehearsalStatus::Cancelled.as_str();
-    rehearsal::Entity::update_many()
-        .col_expr(rehearsal::Column::Status, Expr::value(status))
-        .col_expr(
-            rehearsal::Column::Detail,
-            Expr::value("a contact was erased"),
-        )
-        .col_expr(rehearsal::Column::EndedAt, Expr::value(now))
-        .filter(rehearsal::Column::Workspace.eq(workspace.as_str()))
-        .filter(rehearsal::Column::EndedAt.is_null())
-        .exec(&tx)
-        .await?;
+    end_running(
+        RehearsalStatus::Cancelled,
+        Some("a contact was erased"),
+        now,
+    )
+    .filter(rehearsal::Column::Workspace.eq(workspace.as_str()))
+    .exec(&tx)
+    .await?;
     run::Entity::delete_many()
         .filter(run::Column::Workspace.eq(workspace.as_str()))
         .filter(run::Column::Contact.eq(contact.as_str()))

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::rehearsal::{
     CONTACTS_MAX, REPLY_SECONDS_MAX, Rehearsal, RehearsalContact, RehearsalStatus, RehearseAgent,
     RehearsedRun, SCRIPT_BYTES_MAX, STORED_BYTES_MAX, STORED_CONTACTS_MAX, STORED_SECONDS_MAX,
-    check_contacts,
+    StoredRehearsal, check_contacts,
 };
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_ids::Workspace;
@@ -200,6 +201,17 @@ fn next_page(left: &[RehearsalContact]) -> &[RehearsalContact] {
         bytes <= REQUEST_BYTES_MAX
     });
     left.get(..fitting.count().max(1)).unwrap_or(left)
+}
+
+/// Who may cancel and delete a rehearsal: its creator and operators.
+///
+/// # Errors
+/// 403 for others.
+pub(crate) fn require_creator(caller: &Caller, rehearsal: &StoredRehearsal) -> Result<(), Problem> {
+    if rehearsal.created_by == caller.claims.user {
+        return Ok(());
+    }
+    caller.may(Right::Operate)
 }
 
 /// Ends a rehearsal, if it runs. The runs that it has are kept.

@@ -151,3 +151,24 @@ fn help_fits_a_narrow_terminal() {
     command.build();
     check(&mut command, "");
 }
+
+/// S3-R8: the text that teaches agents to ask has a command that they can call.
+#[test]
+fn the_commands_of_the_text_about_asking_are_valid() {
+    let text = include_str!("../../../../docs/asking.md");
+    let mut commands = 0;
+    for (at, _) in text.match_indices("holdpoint ask \"") {
+        let command = text.get(at..).unwrap().lines().next().unwrap();
+        let command = command.split([')', '`']).next().unwrap();
+        // A quoted text is one word.
+        let parts = command.split('"').enumerate();
+        let words = parts.map(|(place, part)| match place % 2 {
+            0 => part.to_owned(),
+            _ => "text".to_owned(),
+        });
+        let command: String = words.collect();
+        assert!(parse(&command).is_ok(), "{command}");
+        commands += 1;
+    }
+    assert!(commands > 0);
+}

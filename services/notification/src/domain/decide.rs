@@ -101,7 +101,8 @@ pub(crate) fn decide(
     let known_watch = state.and_then(Aggregate::as_watch);
     match input {
         Input::RecordRequestEvent { .. } | Input::RecordContactEvent { .. } if state.is_some() => {
-            Ok(known_event())
+            let reply = Reply::EventRecorded(EventRecorded::Known);
+            Ok(Outcome::Unchanged(reply))
         }
         Input::RecordRequestEvent { workspace, event } => {
             record_request_event(workspace, event, lookup, now)
@@ -132,27 +133,26 @@ pub(crate) fn decide(
         } => known(delivery, |one| {
             record_attempt(one, *attempt, report, lookup, now)
         }),
-        Input::ShowSecret { workspace, fresh } => Ok(show_secret(
-            state.and_then(Aggregate::as_secret),
-            workspace,
-            fresh,
-        )),
+        Input::ShowSecret { workspace, fresh } => {
+            let secret = state.and_then(Aggregate::as_secret);
+            Ok(show_secret(secret, workspace, fresh))
+        }
         Input::PutPreferences { new, fresh } => put_preferences(preferences, new, fresh, now),
         Input::CreateDigest { .. } => known(preferences, |one| Ok(create_digest(one, now))),
         Input::Watch {
             workspace,
             person,
             of,
-        } => {
-            let new = Watch::new(workspace, person, of, now);
-            watch(known_watch, new, lookup)
-        }
+        } => watch(known_watch, Watch::new(workspace, person, of, now), lookup),
         Input::Unwatch { of, .. } => unwatch(known_watch, of),
         Input::AddWebhook(new) => add_webhook(webhook, new, lookup),
         Input::RemoveWebhook { id, .. } => remove_webhook(webhook.ok_or(Refusal::NoWebhook(*id))?),
         Input::ChangeWebhook {
             id, to, enabled, ..
-        } => change_webhook(webhook.ok_or(Refusal::NoWebhook(*id))?, to, *enabled, now),
+        } => {
+            let webhook = webhook.ok_or(Refusal::NoWebhook(*id))?;
+            change_webhook(webhook, to, *enabled, now)
+        }
         Input::WatchRunEnds { .. } => known(webhook, |one| Ok(watch_run_ends(one))),
         Input::RecordCall { outcome, .. } => {
             known(webhook, |one| Ok(record_call(one, outcome, now)))
@@ -162,10 +162,6 @@ pub(crate) fn decide(
         }
         Input::Users(changes) => Ok(without_state(Effect::Users(changes.clone()))),
     }
-}
-
-const fn known_event() -> Outcome {
-    Outcome::Unchanged(Reply::EventRecorded(EventRecorded::Known))
 }
 
 fn known<'s, T>(state: Option<&'s T>, decide: impl FnOnce(&'s T) -> Decision) -> Decision {

@@ -27,7 +27,7 @@ const BULK: [&str; 4] = [
 ];
 
 /// The kinds of contact events that users are notified of, in the words of their index.
-const OF_CONTACTS: &str = "kind IN ('new_lead','deal_won','deal_lost')";
+pub(super) const OF_CONTACTS: &str = "kind IN ('new_lead','deal_won','deal_lost')";
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]

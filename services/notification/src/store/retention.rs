@@ -82,17 +82,11 @@ fn expired_contact_events(before: DateTime<Utc>) -> SelectStatement {
         .columns([Column::Workspace, Column::Hold, Column::Rev])
         .from(event_row::Entity)
         .and_where(Expr::cust(format!("kind IN ({})", ends())))
-        .and_where(COLUMN.kind.is_in(OF_CONTACTS))
+        // Without the erasure, which stays as long as it has to refuse late events.
+        .and_where(Expr::cust(event_row::OF_CONTACTS))
         .and_where(COLUMN.updated_at.lt(before))
         .to_owned()
 }
-
-/// Events of contacts without the erasure, which stays as long as it has to refuse late events.
-const OF_CONTACTS: [&str; 3] = [
-    ContactEventKind::NewLead.as_str(),
-    ContactEventKind::DealWon.as_str(),
-    ContactEventKind::DealLost.as_str(),
-];
 
 /// The kinds that end a hold, in the words of their index and in their order.
 fn ends() -> String {

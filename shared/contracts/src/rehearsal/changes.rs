@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use holdpoint_ids::ContactId;
 use serde::{Deserialize, Serialize};
 
@@ -38,8 +38,12 @@ pub struct RehearsedAct {
     /// Time since the start of the run, such as `5d`. None: at the end of the rehearsal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
+    /// A request has its deadline in `deadline`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outgoing: Option<Outgoing>,
+    /// Time from the start of the run to the deadline of the request, such as `8d`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
     /// The status and code with which the run ends, or what it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<String>,
@@ -80,60 +84,31 @@ impl RehearsalChanges {
     }
 }
 
-/// An act with the time from the start to its deadline: two runs have the same ones, whenever they start.
-#[derive(Debug, Clone, PartialEq)]
-struct TimedAct {
-    act: RehearsedAct,
-    deadline_after: Option<TimeDelta>,
-}
-
-impl TimedAct {
-    fn does_the_same(&self, other: &Self) -> bool {
-        let key = |timed: &Self| {
-            let mut timed = timed.clone();
-            if let Some(Outgoing::Request { deadline, .. }) = &mut timed.act.outgoing {
-                *deadline = None;
-            }
-            timed
-        };
-        key(self) == key(other)
-    }
-}
-
 /// The first acts that differ. None: the runs do the same.
 fn first_change(
-    before: &[TimedAct],
-    after: &[TimedAct],
+    before: &[RehearsedAct],
+    after: &[RehearsedAct],
 ) -> Option<(Option<RehearsedAct>, Option<RehearsedAct>)> {
     let longest = before.len().max(after.len());
-    let pairs = (0..longest).map(|place| (before.get(place), after.get(place)));
-    let mut changed = pairs.filter(|(before, after)| match (before, after) {
-        (Some(before), Some(after)) => !before.does_the_same(after),
-        (None, None) => false,
-        (Some(_), None) | (None, Some(_)) => true,
-    });
-    let (before, after) = changed.next()?;
-    let act = |timed: Option<&TimedAct>| timed.map(|timed| timed.act.clone());
-    Some((act(before), act(after)))
+    let mut pairs = (0..longest).map(|place| (before.get(place), after.get(place)));
+    let (before, after) = pairs.find(|(before, after)| before != after)?;
+    Some((before.cloned(), after.cloned()))
 }
 
 /// What a run sends and when, and how it ends.
-fn acts(rehearsal: &Rehearsal, run: &RehearsedRun) -> Vec<TimedAct> {
-    let start = rehearsal.started_at;
+fn acts(rehearsal: &Rehearsal, run: &RehearsedRun) -> Vec<RehearsedAct> {
+    let since_start = |at| time_between(rehearsal.started_at, at);
     let sent = run.timeline.iter().filter_map(|event| {
-        let outgoing = event.outgoing.clone()?;
-        let deadline_after = match &outgoing {
-            Outgoing::Request { deadline, .. } => deadline.map(|at| at - start),
+        let mut outgoing = event.outgoing.clone()?;
+        let deadline = match &mut outgoing {
+            Outgoing::Request { deadline, .. } => deadline.take(),
             Outgoing::Call { .. } | Outgoing::ChildRun { .. } => None,
         };
-        let act = RehearsedAct {
-            after: Some(time_between(start, event.at)),
+        Some(RehearsedAct {
+            after: Some(since_start(event.at)),
             outgoing: Some(outgoing),
+            deadline: deadline.map(since_start),
             end: None,
-        };
-        Some(TimedAct {
-            act,
-            deadline_after,
         })
     });
     let end = match (&run.code, run.ended_at) {
@@ -141,14 +116,11 @@ fn acts(rehearsal: &Rehearsal, run: &RehearsedRun) -> Vec<TimedAct> {
         (Some(code), Some(_)) => format!("{} ({code})", run.status),
         (None, Some(_)) => run.status.to_string(),
     };
-    let act = RehearsedAct {
-        after: run.ended_at.map(|at| time_between(start, at)),
+    let end = RehearsedAct {
+        after: run.ended_at.map(since_start),
         outgoing: None,
+        deadline: None,
         end: Some(end),
-    };
-    let end = TimedAct {
-        act,
-        deadline_after: None,
     };
     sent.chain([end]).collect()
 }
@@ -197,6 +169,14 @@ mod tests {
         let (before, after) = (rehearsal(1, 5, Some("@a")), rehearsal(4, 5, Some("@a")));
         let same = RehearsalChanges::between(&before, &after);
         assert_eq!((same.contacts, same.changes.len()), (1, 0), "{same:?}");
+        let mut later = after;
+        if let Some(Outgoing::Request { deadline, .. }) = &mut later.runs[0].timeline[0].outgoing {
+            *deadline = Some("2026-01-20T00:00:00Z".parse().unwrap());
+        }
+        let changes = RehearsalChanges::between(&before, &later).changes;
+        let deadline = |act: &Option<RehearsedAct>| act.as_ref().unwrap().deadline.clone();
+        let deadlines = (deadline(&changes[0].before), deadline(&changes[0].after));
+        assert_eq!(deadlines, (Some("6d".to_owned()), Some("16d".to_owned())));
     }
 
     /// Words 6

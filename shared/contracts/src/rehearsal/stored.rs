@@ -1,10 +1,9 @@
 //! Rehearsals that the gateway keeps: their contacts are rehearsed in the background, and their runs are read in pages.
 
-use std::fmt;
-
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, UserName};
 use serde::{Deserialize, Serialize};
+use strum::{Display, IntoStaticStr};
 
 use super::RehearsalSummary;
 
@@ -23,8 +22,9 @@ pub const KEPT_DAYS: i64 = 7;
 /// Most rehearsals of a workspace. One more drops an ended one: the oldest of its creator, else the oldest of all.
 pub const KEPT_MAX: u64 = 20;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, Display)]
 #[serde(rename_all = "snake_case")]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum RehearsalStatus {
     Running,
     /// Every contact was rehearsed.
@@ -37,25 +37,7 @@ pub enum RehearsalStatus {
     Interrupted,
 }
 
-impl RehearsalStatus {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Completed => "completed",
-            Self::Limited => "limited",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::Interrupted => "interrupted",
-        }
-    }
-}
-
-impl fmt::Display for RehearsalStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+words!(RehearsalStatus);
 
 /// A rehearsal without its runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

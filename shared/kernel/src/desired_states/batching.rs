@@ -51,8 +51,7 @@ pub(crate) fn pack<S: Service>(
         let group = (
             key.kind.to_string(),
             key.workspace.clone(),
-            // States of one aggregate that all count have ids such as `zoe#15`. They go the way of `zoe`.
-            partition(key.id.split('#').next().unwrap_or_default()),
+            partition(aggregate_of(&key.id)),
         );
         attempts.entry(group).or_default().push(desired_state);
     }
@@ -71,6 +70,11 @@ pub(crate) fn pack<S: Service>(
         write(service, chunk, bytes_max, &mut packed);
     }
     packed
+}
+
+/// The id without the number behind `#`; see [`DesiredState::id`](crate::DesiredState::id).
+fn aggregate_of(id: &str) -> &str {
+    id.split_once('#').map_or(id, |(aggregate, _)| aggregate)
 }
 
 /// Writes one message. If that fails it writes the halves, so that one bad desired state does not block the

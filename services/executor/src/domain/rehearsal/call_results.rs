@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use holdpoint_contracts::contact::CONTACT_BYTES_MAX;
-use holdpoint_contracts::contact::TagChange;
+use holdpoint_contracts::contact::{CONTACT_BYTES_MAX, TagChange};
 use holdpoint_contracts::executor::{ChildRunEnd, ChildRunState, DesiredChildRun};
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::rehearsal::Outgoing;

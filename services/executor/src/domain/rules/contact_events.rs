@@ -1,5 +1,7 @@
 //! Changes of a contact of which users are notified (S0-T4): it is created, or a deal of it is won or lost.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::notification::{ContactEvent, ContactEventKind, EVENT_NAME_CHARS_MAX};
 use holdpoint_ids::UserName;
@@ -52,10 +54,21 @@ pub(crate) fn contact_events(
 
 /// The names of the deals that are at one of these stages now and were not before.
 fn deals_reaching(stages: [&str; 2], known: &Contact, next: &Contact) -> Vec<Option<String>> {
-    let mut before: Vec<_> = deals_at(stages, &known.fields).collect();
+    let mut before: BTreeMap<String, usize> = BTreeMap::new();
+    for deal in deals_at(stages, &known.fields) {
+        let [key, ..] = deal.keys();
+        *before.entry(key).or_default() += 1;
+    }
     let is_new = |deal: &Deal<'_>| {
-        let same = before.iter().position(|old| deal.is_same(old));
-        same.map(|place| before.swap_remove(place)).is_none()
+        let known = deal.keys().into_iter().find(|key| before.contains_key(key));
+        let count = known.and_then(|key| before.get_mut(&key));
+        match count {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                false
+            }
+            Some(_) | None => true,
+        }
     };
     let reaching = deals_at(stages, &next.fields).filter(is_new);
     let names = reaching.map(|deal| text_of(deal.fields, "name"));
@@ -70,25 +83,27 @@ struct Deal<'f> {
 }
 
 impl Deal<'_> {
-    /// Deals with ids are the same if these are. A deal of the list without an id is known by its name, whatever its
-    /// place is.
-    fn is_same(&self, old: &Self) -> bool {
-        let id = |deal: &Self| deal.fields.get("id").and_then(text_of_id);
-        match (id(self), id(old)) {
-            (Some(new), Some(old)) => new == old,
-            (None, _) | (_, None) if self.is_only || old.is_only => self.is_only == old.is_only,
-            (None, _) | (_, None) => self.fields.get("name") == old.fields.get("name"),
-        }
+    /// What it is known by, the best first. The field `deal` is known by its id, or else by its place. A deal of the list
+    /// is known by its id, or else by its name. One that gets an id is still known by the second key.
+    fn keys(&self) -> [String; 2] {
+        let field = |name| self.fields.get(name).and_then(key_of);
+        let without_id = if self.is_only {
+            "deal".to_owned()
+        } else {
+            format!("name {}", field("name").unwrap_or_default())
+        };
+        let id = field("id").map(|id| format!("id {id}"));
+        [id.unwrap_or_else(|| without_id.clone()), without_id]
     }
 }
 
-/// `7` and `"7"` are the same id.
-fn text_of_id(id: &Value) -> Option<String> {
-    match id {
+/// `7` and `"7"` are the same key.
+fn key_of(value: &Value) -> Option<String> {
+    match value {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),
         Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            Some(id.to_string())
+            Some(value.to_string())
         }
     }
 }

@@ -62,9 +62,7 @@ pub(in crate::pages) async fn act(
     let id: RehearsalId = parse_id("rehearsal", &id)?;
     viewer.caller.may(Right::Look)?;
     let found = find(&viewer, id).await?;
-    if !may_end(&viewer, &found.rehearsal) {
-        viewer.caller.may(Right::Operate)?;
-    }
+    rehearse::require_creator(&viewer.caller, &found.rehearsal)?;
     let next = match fields.get("action") {
         Some("cancel") => {
             rehearse::cancel(&viewer.app, id).await?;
@@ -86,10 +84,6 @@ async fn find(viewer: &Viewer, id: RehearsalId) -> Result<Found, Problem> {
         let detail = format!("The rehearsal {id} was not found. Rehearsals are kept for 7 days.");
         Problem::not_found(detail)
     })
-}
-
-fn may_end(viewer: &Viewer, rehearsal: &StoredRehearsal) -> bool {
-    rehearsal.created_by == viewer.caller.claims.user || viewer.may(Right::Operate)
 }
 
 fn head(
@@ -118,7 +112,7 @@ fn head(
             }
             @if let Some(detail) = &rehearsal.detail { p.why { (one_line(detail, 400)) } }
             @if is_running { p.muted { "Reload this page to see more contacts." } }
-            @if may_end(viewer, rehearsal) {
+            @if rehearse::require_creator(&viewer.caller, rehearsal).is_ok() {
                 div.run-controls {
                     @if is_running { (button("cancel", "Cancel this rehearsal")) }
                     (button("delete", "Delete this rehearsal"))
@@ -203,6 +197,7 @@ fn act_text(act: Option<&RehearsedAct>) -> Markup {
             Some(Outgoing::ChildRun { agent }) => { "starts a run of " strong { (agent) } },
             None => {},
         }
+        @if let Some(until) = &act.deadline { span.muted { " (until " (until) ")" } }
         @if let Some(end) = &act.end { (one_line(end, 400)) }
     }
 }

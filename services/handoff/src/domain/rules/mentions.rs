@@ -58,7 +58,7 @@ mod tests {
                 vec!["@user.bob", "@user.eve-2"],
             ),
             ("I, @user.ada, approve", vec![]),
-            ("nobody is named", vec![]),
+            ("no name", vec![]),
             ("@user. @role.ops @user.", vec![]),
             ("mail bob@user.example or x.@user.bob", vec![]),
             ("@@user.bob @user.bob@user.eve", vec![]),

@@ -47,7 +47,7 @@ fn the_text_of_a_decision_names_users() {
         assert_eq!(mentions(&world), ["@user.bob"], "not the writer");
         assert_eq!(world.request.as_ref().unwrap().version, before + 2);
         world.decide_as("ada", decision).unwrap();
-        assert_eq!(mentions(&world).len(), 1, "a repetition notifies nobody");
+        assert_eq!(mentions(&world).len(), 1, "a repetition notifies no user");
     }
     let mut world = asked(spec(HoldKind::Handoff));
     let notes = Decision::Complete(Completion {

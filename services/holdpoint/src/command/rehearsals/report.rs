@@ -171,6 +171,10 @@ fn act_text(act: Option<&RehearsedAct>) -> String {
         return "nothing more".to_owned();
     };
     let outgoing = act.outgoing.as_ref().map(outgoing_text);
-    let words = [act.after.clone(), outgoing, act.end.clone()];
+    let until = act
+        .deadline
+        .as_ref()
+        .map(|until| format!("(until {until})"));
+    let words = [act.after.clone(), outgoing, until, act.end.clone()];
     words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }

@@ -1,7 +1,7 @@
 //! `record_contact_events`: the executor reports that a contact was created, that a deal was won or lost, or that a contact
 //! is erased (S0-T4).
 
-use chrono::{DateTime, TimeDelta, TimeZone as _, Utc};
+use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 use holdpoint_contracts::notification::{ContactEvent, ContactEventKind, EventRecorded};
 use holdpoint_ids::{HoldId, Workspace};
 
@@ -13,8 +13,6 @@ use crate::domain::need::{Fact, Need};
 /// Events of one kind that users of a workspace are notified of in one hour of the clock. More are stored only: an
 /// import of thousands of contacts must not flood an inbox.
 pub(crate) const NOTIFIED_PER_HOUR: u64 = 100;
-
-const HOUR_SECONDS: i64 = 3_600;
 
 /// Records an event that is not stored yet. Users are notified page by page.
 pub(crate) fn record_contact_event(
@@ -84,7 +82,5 @@ fn count(need: Need, lookup: LookupFn<'_>) -> Result<u64, Undecided> {
 
 /// The beginning of the hour, so that all decisions of a batch count from the same instant.
 fn hour_of(now: DateTime<Utc>) -> DateTime<Utc> {
-    let past = now.timestamp().rem_euclid(HOUR_SECONDS);
-    let whole = Utc.timestamp_opt(now.timestamp(), 0).single();
-    whole.unwrap_or(now) - TimeDelta::seconds(past)
+    now.duration_trunc(TimeDelta::hours(1)).unwrap_or(now)
 }

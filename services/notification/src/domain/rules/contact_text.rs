@@ -9,7 +9,7 @@ use super::plain_text::{cut, line};
 #[must_use]
 pub fn contact_title(event: &ContactEvent) -> String {
     let contact = contact_name(event);
-    let about = match deal_name(event) {
+    let about = match event.deal.as_deref().and_then(shown) {
         Some(deal) => format!("{deal} ({contact})"),
         None => contact,
     };
@@ -20,8 +20,8 @@ pub fn contact_title(event: &ContactEvent) -> String {
 #[must_use]
 pub fn contact_message(event: &ContactEvent, is_last: bool) -> String {
     let contact = contact_name(event);
-    let deal =
-        deal_name(event).map_or_else(|| "A deal".to_owned(), |deal| format!("The deal {deal}"));
+    let deal = event.deal.as_deref().and_then(shown);
+    let deal = deal.map_or_else(|| "A deal".to_owned(), |deal| format!("The deal {deal}"));
     let word = match event.kind {
         ContactEventKind::NewLead => {
             let more = is_last
@@ -57,22 +57,12 @@ const fn label(kind: ContactEventKind) -> &'static str {
 
 /// The name, or else the id.
 fn contact_name(event: &ContactEvent) -> String {
-    let name = event
-        .name
-        .as_deref()
-        .map(short)
-        .filter(|name| !name.is_empty());
+    let name = event.name.as_deref().and_then(shown);
     name.unwrap_or_else(|| event.contact.to_string())
 }
 
-fn deal_name(event: &ContactEvent) -> Option<String> {
-    event
-        .deal
-        .as_deref()
-        .map(short)
-        .filter(|name| !name.is_empty())
-}
-
-fn short(name: &str) -> String {
-    cut(&line(name), EVENT_NAME_CHARS_MAX)
+/// A name on one line; none if nothing of it is visible.
+fn shown(name: &str) -> Option<String> {
+    let name = cut(&line(name), EVENT_NAME_CHARS_MAX);
+    (!name.is_empty()).then_some(name)
 }

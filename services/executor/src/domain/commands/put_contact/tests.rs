@@ -306,7 +306,7 @@ fn a_new_contact_is_a_new_lead_once() {
     assert_eq!(
         events(None, &new),
         lead,
-        "a deal that was won before is no news"
+        "a deal that was won before is not reported again"
     );
     let known = decided(None, &new);
     assert_eq!(events(Some(&known), &new), []);
@@ -389,12 +389,12 @@ fn deals_of_a_list_are_told_apart() {
         { "stage": "lost" }, { "name": "B", "stage": "won" }, { "id": 2, "name": "C\n\u{7}D", "stage": "won" },
         { "id": 1, "name": "A2", "stage": "won" }, { "stage": "lost" }, { "stage": 3 },
     ] }));
-    let nobody = Vec::<String>::new();
+    let owners = Vec::<String>::new();
     assert_eq!(
         events(Some(&known), &next),
         [
-            ("deal_won", "B".to_owned(), 1, nobody.clone()),
-            ("deal_lost", String::new(), 0, nobody)
+            ("deal_won", "B".to_owned(), 1, owners.clone()),
+            ("deal_lost", String::new(), 0, owners)
         ]
     );
     let long = "ä\n".repeat(500);
@@ -441,6 +441,16 @@ fn a_deal_that_was_won_before_is_won_once() {
         ),
         (many(0), many(20), 0),
         (json!({}), many(0), 1),
+        (
+            json!({ "deal": won(json!({ "id": 1 })) }),
+            json!({ "deal": { "id": 2 } }),
+            1,
+        ),
+        (
+            json!({ "deal": won(json!({})) }),
+            json!({ "deal": { "id": 2 } }),
+            0,
+        ),
         (
             json!({}),
             json!({ "deal": { "stage": "won".repeat(1_000) } }),
