@@ -11,8 +11,10 @@ mod to_cel;
 mod to_words;
 
 use winnow::Parser as _;
-use winnow::combinator::{alt, opt, peek, repeat};
+use winnow::combinator::{alt, opt, peek, preceded, repeat};
+use winnow::error::{EmptyError, ErrMode};
 
+use crate::durations::duration;
 use crate::line_parser::{Input, Parsed, phrase, refuse, refuse_at, take_token, tokens_left};
 use crate::tokens::TokenKind;
 use condition::{NEGATIONS_MAX, Test};
@@ -27,12 +29,32 @@ pub(crate) const CEL_CHARS_MAX: usize = 2_048;
 /// Reads a condition, and gives its CEL.
 pub(crate) fn condition(input: &mut Input<'_>) -> Parsed<String> {
     let start = tokens_left(input);
-    let cel = read_condition(input, test)?.to_cel();
+    let condition = read_condition(input, test)?;
+    let cel = condition.to_cel();
     if cel.chars().count() > CEL_CHARS_MAX {
         let message = format!("A condition has at most {CEL_CHARS_MAX} characters of CEL");
         return refuse_at(input, start, message);
     }
+    if condition.has_opposites() {
+        let message = "This condition always has the same result, because one part is the opposite of another";
+        return refuse_at(input, start, message);
+    }
     Ok(cel)
+}
+
+/// A missing reply, and the time after which it counts: `no reply after 5 days` (S0-AC5). Gives the condition in CEL, and
+/// the time.
+pub(crate) fn no_reply_after(input: &mut Input<'_>) -> Parsed<(String, String)> {
+    let test = replies::reply(input)?;
+    let is_missing = Test::Reply {
+        tone: None,
+        is_negated: true,
+    };
+    if test != is_missing {
+        return Err(ErrMode::Backtrack(EmptyError));
+    }
+    let time = preceded(phrase(&["after", "within", "in"]), duration).parse_next(input)?;
+    Ok((Condition::All(vec![test]).to_cel(), time))
 }
 
 /// Reads the condition that ends a repetition. It may be about a reply that is still to come.
@@ -45,6 +67,11 @@ pub(crate) fn end_condition(input: &mut Input<'_>) -> Parsed<Condition> {
 /// The words of a condition in CEL. CEL without words is written in braces.
 pub(crate) fn condition_words(cel: &str) -> String {
     to_words(&from_cel(cel))
+}
+
+/// Whether a condition reads only inputs and results, which do not change any more.
+pub(crate) fn is_constant(cel: &str) -> bool {
+    from_cel(cel).is_constant()
 }
 
 fn read_condition(

@@ -10,11 +10,10 @@ use crate::dates::moment;
 use crate::draft::{Action, text_field};
 use crate::durations::duration;
 use crate::line_parser::{
-    Input, Parsed, choice, comma, filled_text, is_same_word, mark, phrase, refuse_at, take_word,
-    tokens_left,
+    Input, Parsed, choice, comma, is_same_word, mark, phrase, refuse_at, take_word, tokens_left,
 };
 use crate::recipients::recipient;
-use crate::values::{placeholder, text_value, value};
+use crate::values::{filled_value, placeholder, value};
 
 const FIELD: &str = "a field such as `contact.stage`";
 
@@ -37,7 +36,7 @@ pub(crate) fn create_task(input: &mut Input<'_>) -> Parsed<Action> {
         "open the task",
     ])(input)?;
     let _colon = opt(mark(":")).parse_next(input)?;
-    let mut args = Map::from_iter([text_field("title", text_value(input)?)]);
+    let mut args = Map::from_iter([text_field("title", filled_value(input)?)]);
     loop {
         let start = tokens_left(input);
         let Some((name, value)) = opt(preceded(opt(comma), task_field)).parse_next(input)? else {
@@ -80,9 +79,9 @@ pub(crate) fn log(input: &mut Input<'_>) -> Parsed<Action> {
         "write to the log",
         "log text",
     ]);
-    let before = preceded((before, opt(mark(":"))), text_value);
+    let before = preceded((before, opt(mark(":"))), filled_value);
     let around = (
-        preceded(phrase(&["write", "add"]), text_value),
+        preceded(phrase(&["write", "add"]), filled_value),
         phrase(&["to the log"]),
     );
     let message = alt((before, around.map(|(text, ())| text))).parse_next(input)?;
@@ -170,17 +169,12 @@ fn remove_tag(input: &mut Input<'_>) -> Parsed<Action> {
 fn tags(input: &mut Input<'_>) -> Parsed<Map<String, Value>> {
     let _colon = opt(mark(":")).parse_next(input)?;
     let joint = alt(((comma, phrase(&["and"])).void(), comma, phrase(&["and"])));
-    let mut found: Vec<String> = separated(1..=TAGS_MAX, tag, joint).parse_next(input)?;
+    let mut found: Vec<String> = separated(1..=TAGS_MAX, filled_value, joint).parse_next(input)?;
     let arg = match found.as_slice() {
         [_] => text_field("tag", found.swap_remove(0)),
         _ => ("tags".to_owned(), Value::from(found)),
     };
     Ok(Map::from_iter([arg]))
-}
-
-/// A text in quotes that is not blank, or a placeholder.
-fn tag(input: &mut Input<'_>) -> Parsed<String> {
-    alt((placeholder, filled_text)).parse_next(input)
 }
 
 /// `contact.stage` or `the contact's stage`.

@@ -171,6 +171,14 @@ impl Action {
 }
 
 impl Draft {
+    /// The name that the line gives its step.
+    pub(crate) fn id(&self) -> Option<&str> {
+        self.modifiers.iter().find_map(|modifier| match modifier {
+            Modifier::Id(id) => Some(id.as_str()),
+            _ => None,
+        })
+    }
+
     /// The fields of the step, in the order in which an engineer would write them.
     pub(crate) fn into_fields(self) -> Map<String, Value> {
         let is_tool = matches!(self.action, Action::Tool { .. });

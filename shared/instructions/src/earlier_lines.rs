@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::conditions::{is_constant, negate};
 use crate::draft::{ReadStep, default_id};
 use crate::latest_results::LatestResults;
 use crate::limits::{INSTRUCTIONS_BYTES_MAX, STEPS_MAX};
@@ -14,8 +15,8 @@ pub(crate) struct EarlierLines {
     /// Number of steps so far. It is the position of the last step.
     pub(crate) position: usize,
     pub(crate) questions: Vec<Question>,
-    /// Condition of the line before, if `Otherwise` may follow.
-    pub(crate) condition: Option<String>,
+    /// Condition of the next line in CEL, if it begins with `Otherwise`.
+    pub(crate) otherwise: Option<String>,
     /// Names of repeated steps, which mean their last results.
     latest: LatestResults,
     /// Bytes of the repeated lines, once for each time, and of the last results that are written out.
@@ -26,7 +27,7 @@ impl EarlierLines {
     /// After a line that is not understood. The next line may refer to it, and must not be an error for that.
     pub(crate) fn add_unknown(&mut self) {
         self.position += 1;
-        self.condition = Some("true".to_owned());
+        self.otherwise = Some("true".to_owned());
         self.questions.push(Question {
             step: default_id(self.position),
             options: Vec::new(),
@@ -34,18 +35,19 @@ impl EarlierLines {
         });
     }
 
-    /// After a line with one step.
-    pub(crate) fn add_step(&mut self, fields: &Map<String, Value>, condition: Option<String>) {
+    /// After a line with one step, or with a wait before it.
+    pub(crate) fn add_step(&mut self, fields: &Map<String, Value>, otherwise: Option<String>) {
         self.position += 1;
-        self.condition = condition;
+        let id = fields.get("id").and_then(Value::as_str);
+        let id = id.map_or_else(|| default_id(self.position), str::to_owned);
+        self.otherwise = otherwise;
         let Some(ask) = fields.get("ask") else {
             return;
         };
-        let id = fields.get("id").and_then(Value::as_str);
         let options = ask.get("options").and_then(Value::as_array);
         let options = options.into_iter().flatten().filter_map(Value::as_str);
         self.questions.push(Question {
-            step: id.map_or_else(|| default_id(self.position), str::to_owned),
+            step: id,
             options: options.map(str::to_owned).collect(),
             is_conditional: fields.contains_key("when"),
         });
@@ -54,7 +56,7 @@ impl EarlierLines {
     /// After a line that repeats its step.
     pub(crate) fn add_repeated(&mut self, steps: usize, ids: &[String]) {
         self.position += steps;
-        self.condition = None;
+        self.otherwise = None;
         self.latest.add(ids);
     }
 
@@ -101,4 +103,14 @@ impl EarlierLines {
             TokenKind::Word(_) | TokenKind::Punctuation(_) | TokenKind::Unclosed(_) => false,
         })
     }
+}
+
+/// The condition of `Otherwise` after a step with this condition. The contact can change while that step runs or waits, so
+/// the step must also have been skipped: the two never both run.
+pub(crate) fn otherwise_of(id: &str, when: &str) -> String {
+    let opposite = negate(when);
+    if is_constant(when) {
+        return opposite;
+    }
+    format!("${id} == null && {opposite}")
 }

@@ -6,18 +6,33 @@ use winnow::combinator::{alt, opt, peek, preceded};
 
 use crate::draft::{Action, text_field};
 use crate::line_parser::{
-    Input, Parsed, article, comma, filled_text, phrase, quoted_if, refuse, take_word, with_need,
+    Input, Parsed, article, comma, filled_text, is_same_word, phrase, quoted_if, refuse, take_word,
+    with_need,
 };
 use crate::recipients::{address, is_address};
-use crate::values::{placeholder, text_value};
+use crate::values::{filled_value, is_name, placeholder};
 
 /// The address of the contact of the run.
 pub(crate) const CONTACT_ADDRESS: &str = "{{ contact.email }}";
 
+/// Words after `send` that are not the bare name of a template.
+const NO_TEMPLATE: [&str; 24] = [
+    "email", "emails", "e-mail", "mail", "mails", "sms", "message", "text", "letter", "signal",
+    "template", "contact", "it", "this", "that", "them", "him", "her", "me", "us", "no", "not",
+    "another", "two",
+];
+
 /// What is sent.
 enum Mail {
-    Template(String),
-    Written { subject: String, body: String },
+    /// Without a subject, the subject is the name of the template.
+    Template {
+        name: String,
+        subject: Option<String>,
+    },
+    Written {
+        subject: String,
+        body: String,
+    },
 }
 
 /// Reads a line that sends a mail.
@@ -29,6 +44,7 @@ pub(crate) fn mail(input: &mut Input<'_>) -> Parsed<Action> {
         send_quoted_mail,
         send_recipient_mail,
         mail_recipient,
+        send_bare_template,
     ))
     .parse_next(input)
 }
@@ -38,9 +54,9 @@ fn send_template_to(input: &mut Input<'_>) -> Parsed<Action> {
     phrase(&["send"])(input)?;
     article(input)?;
     mail_noun(input)?;
-    let template = filled_text(input)?;
+    let name = filled_text(input)?;
     let to = preceded(phrase(&["to"]), mail_recipient_name).parse_next(input)?;
-    Ok(send(to, Mail::Template(template)))
+    template(input, name).map(|mail| send(to, mail))
 }
 
 /// `send email to contact with subject "Hi" and body "…"`.
@@ -66,10 +82,10 @@ fn send_written_to(input: &mut Input<'_>) -> Parsed<Action> {
 fn send_quoted_mail(input: &mut Input<'_>) -> Parsed<Action> {
     phrase(&["send"])(input)?;
     article(input)?;
-    let template = filled_text(input)?;
+    let name = filled_text(input)?;
     mail_noun(input)?;
     let to = preceded(phrase(&["to"]), mail_recipient_name).parse_next(input)?;
-    Ok(send(to, Mail::Template(template)))
+    template(input, name).map(|mail| send(to, mail))
 }
 
 /// `send the contact the email "Introduction"`.
@@ -77,23 +93,42 @@ fn send_recipient_mail(input: &mut Input<'_>) -> Parsed<Action> {
     phrase(&["send"])(input)?;
     let to = mail_recipient_name(input)?;
     article(input)?;
-    let after = preceded(mail_noun, alt((filled_text.map(Mail::Template), content)));
-    let before = (filled_text, mail_noun).map(|(template, ())| Mail::Template(template));
+    let after = preceded(mail_noun, alt((named_template, content)));
+    let before = |input: &mut Input<'_>| {
+        let name = filled_text(input)?;
+        mail_noun(input)?;
+        template(input, name)
+    };
     alt((after, before))
         .map(|mail| send(to.clone(), mail))
         .parse_next(input)
 }
 
+/// `send follow-up` (S0-AC5): a template by its bare name.
+fn send_bare_template(input: &mut Input<'_>) -> Parsed<Action> {
+    phrase(&["send"])(input)?;
+    article(input)?;
+    let name = take_word(input, "a template such as `follow-up`", |word| {
+        let is_other = NO_TEMPLATE.iter().any(|other| is_same_word(word, other));
+        (is_name(word) && !is_other).then(|| word.to_owned())
+    })?;
+    let _noun = opt(mail_noun).parse_next(input)?;
+    let to = opt(preceded(phrase(&["to"]), mail_recipient_name)).parse_next(input)?;
+    let to = to.unwrap_or_else(|| CONTACT_ADDRESS.to_owned());
+    let subject = None;
+    Ok(send(to, Mail::Template { name, subject }))
+}
+
 /// `email contact "Introduction"`.
 fn mail_recipient(input: &mut Input<'_>) -> Parsed<Action> {
     phrase(&["email", "e-mail", "mail"])(input)?;
-    let template_first = (filled_text, preceded(phrase(&["to"]), mail_recipient_name))
-        .map(|(template, to)| send(to, Mail::Template(template)));
-    let recipient_first = (
-        mail_recipient_name,
-        alt((filled_text.map(Mail::Template), content)),
-    )
-        .map(|(to, mail)| send(to, mail));
+    let template_first = |input: &mut Input<'_>| {
+        let name = filled_text(input)?;
+        let to = preceded(phrase(&["to"]), mail_recipient_name).parse_next(input)?;
+        template(input, name).map(|mail| send(to, mail))
+    };
+    let recipient_first =
+        (mail_recipient_name, alt((named_template, content))).map(|(to, mail)| send(to, mail));
     alt((template_first, recipient_first)).parse_next(input)
 }
 
@@ -103,21 +138,39 @@ fn mail_noun(input: &mut Input<'_>) -> Parsed<()> {
 
 /// A template, or a subject with a body.
 fn content(input: &mut Input<'_>) -> Parsed<Mail> {
-    let template = phrase(&[
+    let before = phrase(&[
         "with template",
         "with the template",
         "from template",
         "using template",
         "using the template",
     ]);
-    let any = alt((preceded(template, filled_text).map(Mail::Template), written));
+    let any = alt((preceded(before, named_template), written));
     with_need("`with subject \"…\" and body \"…\"`", any)(input)
+}
+
+fn named_template(input: &mut Input<'_>) -> Parsed<Mail> {
+    let name = filled_text(input)?;
+    template(input, name)
+}
+
+/// The subject of a mail from a template, if the line has one.
+fn template(input: &mut Input<'_>, name: String) -> Parsed<Mail> {
+    let before = phrase(&["with subject", "with the subject", "and subject"]);
+    let subject = preceded((opt(comma), before), filled_value);
+    // Most mails of a template have no subject, so an error must not offer it.
+    let furthest = input.state.furthest.clone();
+    let subject = opt(subject).parse_next(input)?;
+    if subject.is_none() {
+        input.state.furthest = furthest;
+    }
+    Ok(Mail::Template { name, subject })
 }
 
 fn written(input: &mut Input<'_>) -> Parsed<Mail> {
     let mut subject = preceded(
         phrase(&["with subject", "with the subject", "subject"]),
-        text_value,
+        filled_value,
     );
     let subject = subject.parse_next(input)?;
     let body = phrase(&[
@@ -129,7 +182,7 @@ fn written(input: &mut Input<'_>) -> Parsed<Mail> {
         "and text",
         "and saying",
     ]);
-    let body = preceded((opt(comma), body), text_value).parse_next(input)?;
+    let body = preceded((opt(comma), body), filled_value).parse_next(input)?;
     Ok(Mail::Written { subject, body })
 }
 
@@ -159,7 +212,13 @@ fn recipient_of_requests(input: &mut Input<'_>) -> Parsed<()> {
 
 fn send(to: String, mail: Mail) -> Action {
     let content = match mail {
-        Mail::Template(name) => vec![text_field("template", name)],
+        Mail::Template { name, subject } => {
+            let subject = subject.map(|subject| text_field("subject", subject));
+            [text_field("template", name)]
+                .into_iter()
+                .chain(subject)
+                .collect()
+        }
         Mail::Written { subject, body } => {
             vec![text_field("subject", subject), text_field("body", body)]
         }

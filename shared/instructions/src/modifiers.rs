@@ -4,20 +4,52 @@
 
 use serde_json::{Map, Value};
 use winnow::Parser as _;
-use winnow::combinator::{alt, opt, preceded};
+use winnow::combinator::{alt, opt, preceded, repeat};
 
 use crate::draft::{Action, Modifier, text_field};
 use crate::durations::{count, duration};
 use crate::line_parser::{
-    Input, Parsed, choice, comma, is_same_word, phrase, refuse_at, refused_phrase, tokens_left,
+    Input, Parsed, choice, comma, is_same_word, miss, next_kind, phrase, refuse_at, refused_phrase,
+    take_word, tokens_left,
 };
 use crate::options::options;
 use crate::recipients::approvers;
 use crate::tokens::TokenKind;
-use crate::values::{name, text_value};
+use crate::values::{filled_value, name, text_value};
 
 /// Most attempts, and most items at a time.
 const COUNT_MAX: u64 = 100;
+
+/// Most words of a purpose without quotes.
+const PURPOSE_WORDS_MAX: usize = 8;
+
+/// Words that a purpose without quotes does not have, because they could begin another part of the line.
+const NO_PURPOSE: [&str; 24] = [
+    "if",
+    "when",
+    "unless",
+    "as",
+    "named",
+    "with",
+    "without",
+    "then",
+    "and",
+    "or",
+    "timeout",
+    "within",
+    "at",
+    "after",
+    "until",
+    "till",
+    "every",
+    "priority",
+    "no",
+    "not",
+    "on",
+    "saying",
+    "message",
+    "otherwise",
+];
 
 /// Names of placeholders, which a step must not have.
 const RESERVED_NAMES: [&str; 4] = ["input", "contact", "run", "item"];
@@ -101,20 +133,51 @@ fn modifier(input: &mut Input<'_>, action: &Action) -> Parsed<Modifier> {
         "with a message",
         "message",
         "saying",
-        "for",
     ]);
     // A number of attempts or items begins as a timeout does, so it comes first.
     let limits = alt((refused_retry, attempts, parallel, timeout));
+    let is_handoff = matches!(action, Action::Handoff { .. });
+    let purpose = |input: &mut Input<'_>| match is_handoff {
+        true => alt((filled_value, bare_purpose)).parse_next(input),
+        false => text_value(input),
+    };
     let about_people = alt((
         phrase(&["as warm lead", "as a warm lead"]).value(Modifier::WarmLead),
         then.map(Modifier::Then),
         priority.map(Modifier::Priority),
-        preceded(message, text_value).map(Modifier::Message),
+        preceded(message, filled_value).map(Modifier::Message),
+        preceded(phrase(&["for"]), purpose).map(Modifier::Message),
         options.map(Modifier::Options),
         default,
     ));
     let id = |input: &mut Input<'_>| id(input, action);
     alt((limits, about_people, on_error, approval, id)).parse_next(input)
+}
+
+/// `for personal outreach` (S0-AC6): words up to a comma or the end of the line.
+fn bare_purpose(input: &mut Input<'_>) -> Parsed<String> {
+    let need = "a purpose such as `personal outreach`";
+    let word = |input: &mut Input<'_>| {
+        take_word(input, need, |word| {
+            is_of_purpose(word).then(|| word.to_owned())
+        })
+    };
+    let words: Vec<String> = repeat(1..=PURPOSE_WORDS_MAX, word).parse_next(input)?;
+    let is_ended = match next_kind(input) {
+        None | Some(TokenKind::Punctuation("," | ".")) => true,
+        Some(_) => false,
+    };
+    if is_ended {
+        return Ok(words.join(" "));
+    }
+    miss(input, "a comma")
+}
+
+/// A word that begins no other part of a line.
+fn is_of_purpose(word: &str) -> bool {
+    let is_plain = word.chars().all(|c| c.is_alphabetic() || "'’-".contains(c));
+    let is_other = NO_PURPOSE.iter().any(|other| is_same_word(word, other));
+    is_plain && !is_other
 }
 
 fn timeout(input: &mut Input<'_>) -> Parsed<Modifier> {

@@ -30,12 +30,7 @@ impl RepeatedLine {
         repetition: Repetition,
         position: usize,
     ) -> Result<Self, String> {
-        let name = draft.modifiers.iter().find_map(|modifier| {
-            let Modifier::Id(id) = modifier else {
-                return None;
-            };
-            Some(id.clone())
-        });
+        let name = draft.id().map(str::to_owned);
         let own = name.clone().unwrap_or_else(|| default_id(position));
         let Some(reads_own_result) = repetition.end.reads_step(&own) else {
             return Err(format!(

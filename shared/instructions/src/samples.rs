@@ -10,7 +10,7 @@ const COMPARED_CHARS_MAX: usize = 40;
 const FIRST_WORD_TYPOS_MAX: usize = 1;
 
 /// One sample of each form. The first word counts most.
-pub(crate) const SAMPLES: [&str; 31] = [
+pub(crate) const SAMPLES: [&str; 33] = [
     "Wait 5 days",
     "Wait until 2026-12-24 09:00 in Europe/Berlin",
     "Wait until Monday at 9:00 in Europe/Berlin",
@@ -18,6 +18,7 @@ pub(crate) const SAMPLES: [&str; 31] = [
     "Wait until contact replies, at most 5 days",
     "Wait for signal payment, at most 3 days, then skip",
     "If no reply, send email \"Follow-up\" to contact",
+    "If no reply after 5 days, send email \"Follow-up\" to contact",
     "If contact replied positively, hand off to @user.nina as warm lead",
     "If contact.plan is \"pro\", call crm.update",
     "Otherwise, finish with \"Done.\"",
@@ -28,6 +29,7 @@ pub(crate) const SAMPLES: [&str; 31] = [
     "Email contact \"Introduction\"",
     "Hand off to @user.nina, timeout 3 days, then continue",
     "Hand over to @role.sales with message \"personal outreach\"",
+    "Hand off to @user.salesRep for personal outreach",
     "Ask @user.owner \"Tell the customer?\" with options \"yes\", \"no\"",
     "Call orders.find with customer $input.customer as find",
     "Use orders.find with customer $input.customer",

@@ -5,11 +5,11 @@ use winnow::combinator::{alt, opt, preceded};
 use winnow::stream::{Stateful, TokenSlice};
 
 use crate::calls::{call, for_each, refuse_unclear_run, run_agent};
-use crate::conditions::{condition, negate};
+use crate::conditions::{condition, negate, no_reply_after};
 use crate::contacts::{change_contact, create_task, log};
 use crate::diagnostics::InstructionError;
-use crate::draft::{Action, Draft, Modifier, ReadStep};
-use crate::earlier_lines::EarlierLines;
+use crate::draft::{Action, Draft, Modifier, ReadStep, default_id};
+use crate::earlier_lines::{EarlierLines, otherwise_of};
 use crate::finishes::finish;
 use crate::line_errors;
 use crate::line_parser::{
@@ -28,23 +28,31 @@ use crate::waits::wait;
 /// Words between two steps, which belong in two lines.
 const STEP_JOINTS: &[&str] = &["and", "then", "and then"];
 
-/// How a sentence is conditional.
+/// What is shown beside the second step of a line with `no reply after 5 days`.
+const SHOWN_AFTER_WAIT: &str = "# If there is still no reply";
+
+/// How a sentence is conditional. All have the condition in CEL.
 enum Prefix {
     If(String),
     Otherwise(String),
+    /// A missing reply, and the time that the run waits for it.
+    NoReplyAfter(String, String),
 }
 
 /// A sentence with what it means for the next line.
 struct Sentence {
+    /// How long the run waits for a reply before the step.
+    waits: Option<String>,
     draft: Draft,
     repetition: Option<Repetition>,
-    condition: Option<String>,
+    /// The condition of a line with `Otherwise`.
+    otherwise: Option<String>,
 }
 
 /// The steps of a line, and what the line means for the next one.
 struct LineSteps {
     steps: Vec<ReadStep>,
-    condition: Option<String>,
+    otherwise: Option<String>,
     /// Ids of the times of a repeated step.
     repeated: Option<Vec<String>>,
     /// Bytes that the line itself does not have.
@@ -69,7 +77,7 @@ pub(crate) fn read(
         input: TokenSlice::new(&tokens),
         state: progress,
     };
-    let read = sentence(&mut input, earlier.condition.as_deref()).and_then(|sentence| {
+    let read = sentence(&mut input, earlier.otherwise.as_deref()).and_then(|sentence| {
         let mut read = line_steps(&mut input, sentence, line.text().len(), earlier)?;
         match earlier.write_latest(&mut read.steps) {
             Ok(bytes) => read.bytes += bytes,
@@ -87,7 +95,10 @@ pub(crate) fn read(
     };
     earlier.count_bytes(read.bytes);
     match (read.repeated, read.steps.as_slice()) {
-        (None, [(fields, _)]) => earlier.add_step(fields, read.condition),
+        (None, [waits @ .., (fields, _)]) => {
+            earlier.position += waits.len();
+            earlier.add_step(fields, read.otherwise);
+        }
         (ids, steps) => earlier.add_repeated(steps.len(), &ids.unwrap_or_default()),
     }
     Ok(read.steps)
@@ -101,9 +112,19 @@ fn line_steps(
     earlier: &EarlierLines,
 ) -> Parsed<LineSteps> {
     let Some(repetition) = sentence.repetition else {
+        let wait = sentence.waits.map(wait_for_reply);
+        let position = earlier.position + usize::from(wait.is_some()) + 1;
+        let draft = &sentence.draft;
+        let id = draft
+            .id()
+            .map_or_else(|| default_id(position), str::to_owned);
+        let opposite = draft.when.as_deref().map(|when| otherwise_of(&id, when));
+        let shown = wait.as_ref().map(|_| SHOWN_AFTER_WAIT.to_owned());
+        let step = (sentence.draft.into_fields(), shown);
         return Ok(LineSteps {
-            steps: vec![(sentence.draft.into_fields(), None)],
-            condition: sentence.condition,
+            steps: wait.into_iter().chain([step]).collect(),
+            // A second `Otherwise` has the condition of the first one.
+            otherwise: sentence.otherwise.or(opposite),
             repeated: None,
             bytes: 0,
         });
@@ -118,14 +139,25 @@ fn line_steps(
         Some(message) => refuse_at(input, start, message),
         None => Ok(LineSteps {
             steps: line.make_steps(),
-            condition: None,
+            otherwise: None,
             repeated: Some(line.ids()),
             bytes,
         }),
     }
 }
 
-fn sentence(input: &mut Input<'_>, condition_before: Option<&str>) -> Parsed<Sentence> {
+/// The wait of a line with `no reply after 5 days`. The line is shown beside it.
+fn wait_for_reply(time: String) -> ReadStep {
+    let wait = Draft {
+        when: None,
+        for_each: None,
+        action: Action::Reply { within: Some(time) },
+        modifiers: Vec::new(),
+    };
+    (wait.into_fields(), None)
+}
+
+fn sentence(input: &mut Input<'_>, otherwise_before: Option<&str>) -> Parsed<Sentence> {
     let lead = phrase(&[
         "please",
         "then",
@@ -136,7 +168,7 @@ fn sentence(input: &mut Input<'_>, condition_before: Option<&str>) -> Parsed<Sen
         "finally",
     ]);
     let _lead = opt((lead, opt(comma))).parse_next(input)?;
-    let prefix = opt(|input: &mut Input<'_>| prefix(input, condition_before)).parse_next(input)?;
+    let prefix = opt(|input: &mut Input<'_>| prefix(input, otherwise_before)).parse_next(input)?;
     let mut repetition = RepetitionParts::default();
     repetition.read_before_step(input)?;
     let for_each = opt(for_each).parse_next(input)?;
@@ -171,10 +203,11 @@ fn sentence(input: &mut Input<'_>, condition_before: Option<&str>) -> Parsed<Sen
     }
     let suffix = suffix(input, prefix.is_some())?;
     end(input)?;
-    let (when, condition) = match (prefix, suffix) {
-        (Some(Prefix::If(cel)), _) | (None, Some(cel)) => (Some(cel.clone()), Some(cel)),
-        (Some(Prefix::Otherwise(cel)), _) => (Some(negate(&cel)), Some(cel)),
-        (None, None) => (None, None),
+    let (when, otherwise, waits) = match prefix.or(suffix) {
+        Some(Prefix::If(cel)) => (Some(cel), None, None),
+        Some(Prefix::Otherwise(cel)) => (Some(cel.clone()), Some(cel), None),
+        Some(Prefix::NoReplyAfter(cel, time)) => (Some(cel), None, Some(time)),
+        None => (None, None, None),
     };
     let draft = Draft {
         when,
@@ -184,9 +217,10 @@ fn sentence(input: &mut Input<'_>, condition_before: Option<&str>) -> Parsed<Sen
     };
     let repetition = repetition.finish(input, &draft)?;
     Ok(Sentence {
+        waits,
         draft,
         repetition,
-        condition,
+        otherwise,
     })
 }
 
@@ -197,15 +231,15 @@ fn action(input: &mut Input<'_>) -> Parsed<Action> {
     with_need("a step such as `wait 5 days`", any)(input)
 }
 
-fn prefix(input: &mut Input<'_>, condition_before: Option<&str>) -> Parsed<Prefix> {
+fn prefix(input: &mut Input<'_>, otherwise_before: Option<&str>) -> Parsed<Prefix> {
     alt((
-        |input: &mut Input<'_>| otherwise(input, condition_before),
+        |input: &mut Input<'_>| otherwise(input, otherwise_before),
         if_condition,
     ))
     .parse_next(input)
 }
 
-fn otherwise(input: &mut Input<'_>, condition_before: Option<&str>) -> Parsed<Prefix> {
+fn otherwise(input: &mut Input<'_>, otherwise_before: Option<&str>) -> Parsed<Prefix> {
     let start = tokens_left(input);
     let word = (phrase(&["otherwise", "else"]), opt(comma)).void();
     let if_not = (phrase(&["if not"]), comma).void();
@@ -214,7 +248,7 @@ fn otherwise(input: &mut Input<'_>, condition_before: Option<&str>) -> Parsed<Pr
         let message = "A line with `Otherwise` has no further condition; write the whole condition with `If …`";
         return refuse(input, message);
     }
-    match condition_before {
+    match otherwise_before {
         Some(cel) => Ok(Prefix::Otherwise(cel.to_owned())),
         None => refuse_at(
             input,
@@ -231,19 +265,25 @@ fn if_condition(input: &mut Input<'_>) -> Parsed<Prefix> {
         ("in case", false),
         ("unless", true),
     ]);
-    let mut conditional = (words, condition);
-    let (is_negated, found) = conditional.parse_next(input)?;
+    let after = preceded(phrase(&["if", "when", "in case"]), no_reply_after);
+    let after = after.map(|(cel, time)| Prefix::NoReplyAfter(cel, time));
+    let held = (words, condition)
+        .map(|(is_negated, found)| Prefix::If(if is_negated { negate(&found) } else { found }));
+    let found = alt((after, held)).parse_next(input)?;
     let then = alt(((comma, opt(phrase(&["then"]))).void(), phrase(&["then"])));
     with_need("a comma", then)(input)?;
-    Ok(Prefix::If(if is_negated { negate(&found) } else { found }))
+    Ok(found)
 }
 
 /// `… if no reply`, at the end of a line.
-fn suffix(input: &mut Input<'_>, has_prefix: bool) -> Parsed<Option<String>> {
+fn suffix(input: &mut Input<'_>, has_prefix: bool) -> Parsed<Option<Prefix>> {
     let start = tokens_left(input);
-    let holds = preceded(phrase(&["if", "when"]), condition);
-    let holds_not = preceded(phrase(&["unless"]), condition).map(|cel| negate(&cel));
-    let found = opt(preceded(opt(comma), alt((holds, holds_not)))).parse_next(input)?;
+    let after = preceded(phrase(&["if", "when"]), no_reply_after);
+    let after = after.map(|(cel, time)| Prefix::NoReplyAfter(cel, time));
+    let holds = preceded(phrase(&["if", "when"]), condition).map(Prefix::If);
+    let holds_not = preceded(phrase(&["unless"]), condition);
+    let holds_not = holds_not.map(|cel| Prefix::If(negate(&cel)));
+    let found = opt(preceded(opt(comma), alt((after, holds, holds_not)))).parse_next(input)?;
     if found.is_some() && has_prefix {
         return refuse_at(
             input,

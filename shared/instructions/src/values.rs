@@ -3,10 +3,11 @@
 use holdpoint_ids::ToolName;
 use serde_json::{Map, Number, Value};
 use winnow::Parser as _;
-use winnow::combinator::{opt, separated};
+use winnow::combinator::{alt, opt, separated};
 
 use crate::line_parser::{
-    Input, Parsed, comma, is_same_word, mark, miss, next_kind, refuse, take_token, take_word,
+    Input, Parsed, comma, filled_text, is_same_word, mark, miss, next_kind, refuse, take_token,
+    take_word,
 };
 use crate::quotes::quote;
 use crate::tokens::{TokenKind, read_tokens};
@@ -29,6 +30,11 @@ pub(crate) fn object(input: &mut Input<'_>) -> Parsed<Map<String, Value>> {
 /// Reads a text in quotes, or a placeholder.
 pub(crate) fn text_value(input: &mut Input<'_>) -> Parsed<String> {
     take_token(input, "a text in quotes", read_text)
+}
+
+/// As [`text_value`]; a text in quotes is not blank.
+pub(crate) fn filled_value(input: &mut Input<'_>) -> Parsed<String> {
+    alt((placeholder, filled_text)).parse_next(input)
 }
 
 /// A text, or a placeholder as its text.
@@ -217,6 +223,6 @@ fn check_depth(input: &mut Input<'_>, depth: usize) -> Parsed<()> {
 
 /// A colon or an equals sign between a name and its value, if it is there.
 pub(crate) fn optional_colon(input: &mut Input<'_>) -> Parsed<()> {
-    let _colon = opt(winnow::combinator::alt((mark(":"), mark("=")))).parse_next(input)?;
+    let _colon = opt(alt((mark(":"), mark("=")))).parse_next(input)?;
     Ok(())
 }

@@ -210,8 +210,20 @@ fn wait_for_reply(input: &mut Input<'_>) -> Parsed<Action> {
         "unless contact replies",
         "unless the contact replies",
     ]);
-    let timed = (preceded(longest, duration), reply).map(|(within, ())| Action::Reply {
+    let timed = (preceded(longest, duration), refuse_unclear_signal, reply);
+    let timed = timed.map(|(within, (), ())| Action::Reply {
         within: Some(within),
     });
     alt((bare, timed)).parse_next(input)
+}
+
+/// A reply that does not come lets the run go on, and a signal that does not come fails it.
+fn refuse_unclear_signal(input: &mut Input<'_>) -> Parsed<()> {
+    let start = tokens_left(input);
+    let signal = refused_phrase(&["for signal", "for the signal", "for a signal"]);
+    if opt(signal).parse_next(input)?.is_some() {
+        let message = "It is not clear whether the run goes on without the signal; write `Wait for signal payment, at most 3 days, then skip` or `then fail`";
+        return refuse_at(input, start, message);
+    }
+    Ok(())
 }

@@ -200,6 +200,12 @@ fn write_mail(args: &Map<String, Value>) -> Option<String> {
     };
     match (text("template"), text("subject"), text("body"), args.len()) {
         (Some(template), None, None, 2) => Some(format!("send email {} to {to}", quote(template))),
+        (Some(template), Some(subject), None, 3) => {
+            let (template, subject) = (quote(template), write_text(subject));
+            Some(format!(
+                "send email {template} to {to} with subject {subject}"
+            ))
+        }
         (None, Some(subject), Some(body), 3) => {
             let (subject, body) = (write_text(subject), write_text(body));
             Some(format!(

@@ -35,7 +35,7 @@ pub(crate) enum Tone {
     Negative,
 }
 
-/// A value of a condition, as CEL names it: `contact.plan`, `input.amount` or `$step-01.answer`.
+/// A value of a condition, as CEL names it: `contact.plan`, `input.amount`, `$step-01.answer`, or `deal.stage` of some deal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Path(pub(super) String);
 
@@ -84,6 +84,19 @@ impl Condition {
         }
     }
 
+    /// Whether one of its tests is the opposite of another one.
+    pub(super) fn has_opposites(&self) -> bool {
+        match self {
+            Self::All(tests) | Self::Any(tests) => {
+                let rests = (1..=tests.len()).filter_map(|at| tests.get(at..));
+                let mut pairs = tests.iter().zip(rests);
+                pairs.any(|(test, rest)| rest.iter().any(|other| test.is_opposite_of(other)))
+            }
+            Self::Not(inner) => inner.has_opposites(),
+            Self::Cel(_) => false,
+        }
+    }
+
     /// Whether the condition reads the result of a step. `None`: it is CEL that names the step.
     pub(crate) fn reads_step(&self, id: &str) -> Option<bool> {
         match self {
@@ -115,6 +128,33 @@ impl Condition {
 }
 
 impl Test {
+    /// Whether exactly one of the two holds.
+    pub(super) fn is_opposite_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Reply { tone, is_negated },
+                Self::Reply {
+                    tone: other_tone,
+                    is_negated: other_is_negated,
+                },
+            ) => tone == other_tone && is_negated != other_is_negated,
+            (
+                Self::Field { path, check },
+                Self::Field {
+                    path: other_path,
+                    check: other_check,
+                },
+            ) => {
+                let is_opposite =
+                    check.is_negated_by(other_check) || other_check.is_negated_by(check);
+                path == other_path && is_opposite
+            }
+            (Self::Reply { .. }, Self::Field { .. }) | (Self::Field { .. }, Self::Reply { .. }) => {
+                false
+            }
+        }
+    }
+
     fn reads_step(&self, id: &str) -> bool {
         match self {
             Self::Reply { .. } => false,
@@ -125,7 +165,7 @@ impl Test {
     fn is_constant(&self) -> bool {
         match self {
             Self::Reply { .. } => false,
-            Self::Field { path, .. } => !path.0.starts_with("contact."),
+            Self::Field { path, .. } => !path.is_of_contact(),
         }
     }
 
@@ -138,6 +178,20 @@ impl Test {
                 check: check.clone(),
             },
             Self::Reply { .. } => self.clone(),
+        }
+    }
+}
+
+impl Check {
+    fn is_negated_by(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Compare(Comparison::Equal, value),
+                Self::Compare(Comparison::NotEqual, other),
+            ) => value == other,
+            (Self::Contains(text), Self::ContainsNot(other)) => text == other,
+            (Self::IsSet, Self::IsMissing) => true,
+            _ => false,
         }
     }
 }

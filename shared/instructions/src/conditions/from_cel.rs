@@ -10,6 +10,7 @@ use winnow::error::{EmptyError, ErrMode};
 use winnow::token::{take_until, take_while};
 
 use super::condition::{Check, Comparison, Condition, NEGATIONS_MAX, Path, Test, Tone};
+use super::to_cel::SOME_DEAL;
 use crate::quotes::{Characters, quoted};
 use crate::values::literal;
 
@@ -52,7 +53,9 @@ fn test(input: &mut Characters<'_>) -> Parsed<Test> {
 }
 
 fn positive_test(input: &mut Characters<'_>) -> Parsed<Test> {
-    alt((reply, field)).parse_next(input)
+    let of_deal = delimited(SOME_DEAL, field, ')')
+        .verify(|test| matches!(test, Test::Field { path, .. } if path.is_of_deal()));
+    alt((reply, of_deal, field)).parse_next(input)
 }
 
 fn negated(test: Test) -> Option<Test> {

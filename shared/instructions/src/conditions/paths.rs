@@ -15,7 +15,7 @@ const VALUE: &str = "a value such as `contact.plan`, `$input.amount` or `the ans
 /// Longest path, in bytes.
 const PATH_BYTES_MAX: usize = 300;
 
-/// Reads `contact.plan`, `the contact's plan`, `$input.x`, `$step-01.x`, `the answer` or `the answer of step-01`.
+/// Reads `contact.plan`, `the contact's plan`, `deal.stage`, `$input.x`, `$step-01.x`, `the answer` or `the answer of step-01`.
 pub(super) fn path(input: &mut Input<'_>) -> Parsed<Path> {
     alt((written_path, field_of_owner, answer)).parse_next(input)
 }
@@ -32,7 +32,7 @@ impl Path {
                 && id.chars().all(is_part)
                 && !is_reserved
         });
-        let is_known = is_step || matches!(root, "contact" | "input");
+        let is_known = is_step || matches!(root, "contact" | "input" | "deal");
         let mut keys = parts.clone();
         let has_keys = keys.next().is_some() && parts.all(|key| is_key(key, is_step));
         (is_known && has_keys && text.len() <= PATH_BYTES_MAX).then(|| Self(text.to_owned()))
@@ -49,7 +49,12 @@ impl Path {
 
     /// Whether a field may be missing, so that a test must check this first.
     pub(super) fn is_of_contact(&self) -> bool {
-        self.0.starts_with("contact.")
+        self.0.starts_with("contact.") || self.is_of_deal()
+    }
+
+    /// Whether it is a field of each deal in `contact.deals`.
+    pub(super) fn is_of_deal(&self) -> bool {
+        self.0.starts_with("deal.")
     }
 
     /// Whether it is one key of its root, without an index.
@@ -103,7 +108,11 @@ fn field_of_owner(input: &mut Input<'_>) -> Parsed<Path> {
 
 fn owner(input: &mut Input<'_>) -> Parsed<&'static str> {
     take_word(input, VALUE, |word| {
-        let owners = [("contact's", "contact"), ("input's", "input")];
+        let owners = [
+            ("contact's", "contact"),
+            ("input's", "input"),
+            ("deal's", "deal"),
+        ];
         let found = owners
             .into_iter()
             .find(|(owner, _)| is_same_word(word, owner));

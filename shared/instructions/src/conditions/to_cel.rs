@@ -5,6 +5,9 @@ use serde_json::Value;
 use super::condition::{Check, Comparison, Condition, Path, Test, Tone, negate};
 use crate::quotes::quote;
 
+/// Before the test of a deal, which is called `deal` there.
+pub(super) const SOME_DEAL: &str = "has(contact.deals) && contact.deals.exists(deal, ";
+
 const REPLIED: &str = "has(contact.replied) && contact.replied == true";
 
 impl Condition {
@@ -52,6 +55,26 @@ impl Tone {
 
 impl Check {
     fn to_cel(&self, path: &Path) -> String {
+        if !path.is_of_deal() {
+            return self.of_value(path);
+        }
+        let of_some_deal = |check: &Self| format!("{SOME_DEAL}{})", check.of_value(path));
+        match self {
+            Self::Compare(Comparison::NotEqual, value) => negate(&of_some_deal(&Self::Compare(
+                Comparison::Equal,
+                value.clone(),
+            ))),
+            Self::ContainsNot(text) => negate(&of_some_deal(&Self::Contains(text.clone()))),
+            Self::IsMissing => negate(&of_some_deal(&Self::IsSet)),
+            Self::Compare(..)
+            | Self::Contains(_)
+            | Self::StartsWith(_)
+            | Self::EndsWith(_)
+            | Self::IsSet => of_some_deal(self),
+        }
+    }
+
+    fn of_value(&self, path: &Path) -> String {
         let name = path.text();
         let guarded = |test: String| format!("{}{test}", guard(path));
         match self {

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::{assert_step, step, steps};
+use crate::compile;
 
 const REPLIED: &str = "has(contact.replied) && contact.replied == true";
 
@@ -297,11 +298,17 @@ fn otherwise_is_the_opposite_of_the_line_before() {
         let cel = "has(contact.a) && contact.a == 1";
         let expected = [
             json!({ "when": cel, "finish": "Finished." }),
-            json!({ "when": format!("!({cel})"), "wait": "1 day" }),
-            json!({ "when": format!("!({cel})"), "wait": "2 days" }),
+            json!({ "when": format!("$step-01 == null && !({cel})"), "wait": "1 day" }),
+            json!({ "when": format!("$step-01 == null && !({cel})"), "wait": "2 days" }),
         ];
         assert_eq!(steps(&text), expected, "{word}");
     }
+    // An input does not change, so its opposite is enough. A step has the name of its line.
+    let text = "If input.a is 1, wait 1 day\nOtherwise, finish\nIf no reply, wait 1 day as pause\nOtherwise, finish";
+    let found = steps(text);
+    assert_eq!(found[1]["when"], "!(input.a == 1)");
+    let opposite = format!("$pause == null && !(!({REPLIED}))");
+    assert_eq!(found[3]["when"], opposite);
 }
 
 #[test]
@@ -310,4 +317,93 @@ fn the_answer_is_that_of_the_nearest_question() {
     let found = steps(text);
     assert_eq!(found[3]["when"], "$b.answer == \"yes\"");
     assert_eq!(found[5]["when"], "$step-05.answer == \"x\"");
+}
+
+/// S0-AC5: a missing reply after a time is a wait for the reply, and then the step.
+#[test]
+fn a_missing_reply_after_a_time_waits_first() {
+    let wait = json!({ "wait_for": { "signal": "contact.reply", "timeout": "5 days", "on_timeout": "skip" } });
+    let mail = json!({ "when": format!("!({REPLIED})"), "tool": "send_email", "args": { "to": "{{ contact.email }}", "template": "follow-up" } });
+    let lines = [
+        "If no reply after 5 days, send follow-up",
+        "If no reply after 5 days, send the follow-up.",
+        "If no reply after 5 days, send a follow-up to contact",
+        "If no reply after 5 days, send follow-up email",
+        "If no reply after five days, send the follow-up email to the contact",
+        "If no reply within 5 days, send email \"follow-up\" to contact",
+        "If no reply in 5 days, then email contact \"follow-up\"",
+        "If there is no reply after 5 days, send follow-up",
+        "If there was no reply within 5 days, send follow-up",
+        "If there has been no response after 5 days, send follow-up",
+        "If contact did not reply within 5 days, send follow-up",
+        "If the contact hasn't replied after 5 days, send follow-up",
+        "If contact has not responded in 5 days, send follow-up",
+        "If not replied after 5 days, send follow-up",
+        "When no reply came after 5 days, send follow-up",
+        "In case no response arrived within 5 days, send follow-up",
+        "IF NO REPLY AFTER 5 days THEN SEND follow-up",
+        "Then, if no reply after 5 days, send follow-up",
+        "- If no reply after 5 days, send follow-up",
+        "Send follow-up if no reply after 5 days",
+        "Send follow-up, when no reply within 5 days",
+    ];
+    for line in lines {
+        let found: Vec<_> = compile(line).unwrap();
+        let fields: Vec<_> = found.iter().map(|step| json!(step.fields)).collect();
+        let expected = json!(fields)
+            .to_string()
+            .replace("5d", "5 days")
+            .replace("five days", "5 days");
+        assert_eq!(expected, json!([wait, mail]).to_string(), "{line}");
+        let texts: Vec<_> = found.iter().map(|step| step.text.as_str()).collect();
+        assert_eq!(texts[1], "# If there is still no reply");
+    }
+    // The steps after it have their places, and `Otherwise` is about the reply.
+    let text = "If no reply after 5 days, ask @user.nina \"Call?\"\nOtherwise, log \"x\"\nIf the answer of step-02 is \"yes\", finish";
+    let fields: Vec<_> = steps(text);
+    assert_eq!(fields.len(), 4);
+    assert_eq!(
+        fields[2]["when"],
+        format!("$step-02 == null && !(!({REPLIED}))")
+    );
+    assert_eq!(fields[3]["when"], "$step-02.answer == \"yes\"");
+}
+
+#[test]
+fn a_time_after_another_condition_is_refused() {
+    for (line, column) in [
+        ("If no reply after 5, log \"x\"", 20),
+        ("If no reply after days, log \"x\"", 19),
+        ("If no reply after 0 days, log \"x\"", 19),
+        ("If no reply after 91 days, log \"x\"", 19),
+        ("If no reply after 5 business days, log \"x\"", 21),
+        ("If no reply after Monday, log \"x\"", 19),
+        ("If no reply after a while, log \"x\"", 21),
+        ("If no reply 5 days, log \"x\"", 13),
+        ("If no reply for 5 days, log \"x\"", 13),
+        (
+            "If no reply after 5 days and contact.vip is true, log \"x\"",
+            30,
+        ),
+        (
+            "If contact.vip is true and no reply after 5 days, log \"x\"",
+            37,
+        ),
+        ("If contact replied after 5 days, log \"x\"", 20),
+        ("If contact replied positively after 5 days, log \"x\"", 31),
+        ("If no positive reply after 5 days, log \"x\"", 22),
+        ("Unless no reply after 5 days, log \"x\"", 17),
+        ("Unless contact replied after 5 days, log \"x\"", 24),
+        ("If no reply after 5 days, log \"x\" if no reply", 35),
+        (
+            "If no reply after 5 days, log \"x\" every 2 days until contact replies, at most 3 times",
+            35,
+        ),
+        ("If no reply after 5 days after 2 days, log \"x\"", 26),
+        ("If no reply after 5 days log \"x\"", 26),
+        ("Otherwise after 5 days, log \"x\"", 1),
+    ] {
+        let error = super::refusal(line);
+        assert_eq!(error.column, column, "{line}: {}", error.message);
+    }
 }

@@ -12,6 +12,7 @@ fn an_error_says_what_was_understood_and_what_is_expected() {
             text: "bob, then skip.".to_owned(),
             message: "Understood `Hand off to`; expected a recipient such as `@user.nina` or `@role.sales`, found `bob`.".to_owned(),
             nearest: vec![
+                "Hand off to @user.salesRep for personal outreach".to_owned(),
                 "Hand off to @user.nina, timeout 3 days, then continue".to_owned(),
                 "Hand over to @role.sales with message \"personal outreach\"".to_owned(),
             ],

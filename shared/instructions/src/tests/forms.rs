@@ -60,6 +60,7 @@ forms! {
     field_that_differs
     number_that_compares
     missing_value
+    deal
     answer
     result
     cel

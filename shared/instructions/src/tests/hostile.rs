@@ -61,7 +61,11 @@ fn line(before: &str, piece: &str) -> String {
 }
 
 /// The beginning of a text, and what is repeated after it.
-const PIECES: [(&str, &str); 59] = [
+const PIECES: [(&str, &str); 63] = [
+    ("If ", "no reply after 1 day and "),
+    ("If no reply", " after 1 day"),
+    ("Send ", "x "),
+    ("Hand off to @user.a", " for x"),
     ("Call x with a ", "["),
     ("Call x with a ", "{\"a\":"),
     ("Call x with a ", "[1,"),
