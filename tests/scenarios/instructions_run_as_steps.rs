@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Datelike as _, NaiveDate, Utc, Weekday};
 use holdpoint_testkit::Person;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::World;
 
@@ -133,4 +133,100 @@ async fn a_repeated_mail_ends_with_the_reply() {
     assert_eq!(world.mails_to("ann@x.example").await, ["Hello"; 4]);
     assert_eq!(world.mails_to("bob@x.example").await, ["Hello"; 2]);
     assert_eq!(world.run(&runs[0]).await["status"], "completed");
+}
+
+/// S0-AC5, S0-AC6, S0-T2: the sentences of the sources, word for word. The person who gets the handoff reads what the run
+/// and the contact have done.
+#[tokio::test]
+async fn the_sentences_of_the_sources_run() {
+    let world = World::with_test_clock().await;
+    let nina = Person::join(&world.up, "salesRep", &["member", "sales"])
+        .await
+        .unwrap();
+    let text = "agent: outreach\ntemplates:\n  Introduction: Hello {{ contact.name }}\n  follow-up: Is this of interest?\ninstructions: |\n  \
+        Send email \"Introduction\" to contact\n  \
+        If no reply after 5 days, send follow-up\n  \
+        If deal.stage is \"proposal\", add tag \"pilot\"\n  \
+        Hand off to @user.salesRep for personal outreach\n";
+    let (status, applied) = world.up.post_yaml("/agents", text).await.unwrap();
+    assert_eq!(status, 201, "{applied}");
+    assert_eq!(applied["warnings"], json!([]), "{applied}");
+    let mut runs = Vec::new();
+    for name in ["ann", "bob"] {
+        let deals =
+            json!([{ "name": "Pilot", "value": 12000, "stage": "proposal", "probability": 0.4 }]);
+        let contact = json!({ "id": name, "name": name, "email": format!("{name}@x.example"), "deals": deals });
+        let start = json!({ "contact": contact });
+        runs.push(world.start_run("outreach", start).await);
+    }
+    world.advance("2 days").await;
+    let said =
+        json!({ "kind": "email_in", "subject": "Re: Introduction", "text": "Tell me more." });
+    let (status, _) = world
+        .up
+        .post("/contacts/bob/activities", &said)
+        .await
+        .unwrap();
+    assert!((200..300).contains(&status), "{status}");
+    let replied = json!({ "replied": true, "sentiment": "positive" });
+    let (status, _) = world.up.patch("/contacts/bob", &replied).await.unwrap();
+    assert_eq!(status, 200);
+    world.advance("3 days").await;
+    let mails = world.mails_to("ann@x.example").await;
+    assert_eq!(mails, ["Introduction", "follow-up"]);
+    assert_eq!(world.mails_to("bob@x.example").await, ["Introduction"]);
+
+    let waiting = world.until_status(&runs[1], "waiting").await;
+    let id = waiting["waiting_on"][0]["id"].as_str().unwrap();
+    let (status, request) = nina
+        .get(&world.up, &format!("/requests/{id}"))
+        .await
+        .unwrap();
+    assert_eq!(status, 200, "{request}");
+    assert_eq!(request["task"]["title"], "Personal outreach to bob");
+    let context = &request["context"];
+    assert_eq!(context["contact"]["email"], "bob@x.example", "{context}");
+    assert_eq!(context["contact"]["tags"], json!(["pilot"]), "{context}");
+    assert_eq!(context["deals"][0]["probability"], 0.4, "{context}");
+    let kinds = context["activities"].as_array().unwrap().iter();
+    let kinds: Vec<_> = kinds.map(|it| it["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["email_out", "email_in"], "both halves: {context}");
+    let emails = &context["emails"];
+    assert_eq!(emails[0]["subject"], "Introduction", "{context}");
+    let outcomes = context["conditions"].as_array().unwrap().iter();
+    let outcomes: Vec<_> = outcomes.map(|it| it["outcome"].clone()).collect();
+    assert_eq!(outcomes, [json!(false), json!(true)], "{context}");
+    for list in ["searches", "actions", "findings"] {
+        assert!(context[list].is_array(), "{list}: {context}");
+    }
+    let advice = context["recommended_action"].as_str().unwrap();
+    assert!(advice.contains("ersonal outreach"), "{context}");
+}
+
+/// Words 5: the fields of a started contact are merged into the stored one, and `replace` replaces it.
+#[tokio::test]
+async fn a_started_contact_is_merged_into_the_stored_one() {
+    let world = World::with_test_clock().await;
+    world
+        .agent(
+            "short",
+            json!([{ "tool": "log", "args": { "message": "x" } }]),
+        )
+        .await;
+    let start = async |body: Value| world.start_run("short", body).await;
+    start(json!({ "contact": { "id": "zoe", "name": "Zoe", "owner": "nina", "replied": true } }))
+        .await;
+    start(json!({ "contact": { "id": "zoe", "name": "Zoe L.", "owner": null } })).await;
+    let (_, merged) = world.up.get("/contacts/zoe").await.unwrap();
+    assert_eq!(merged["name"], "Zoe L.", "{merged}");
+    assert_eq!(
+        (&merged["owner"], &merged["replied"]),
+        (&Value::Null, &json!(true))
+    );
+    start(json!({ "contact": { "id": "zoe", "name": "Zoe" }, "replace": true })).await;
+    let (_, replaced) = world.up.get("/contacts/zoe").await.unwrap();
+    assert_eq!(
+        (&replaced["name"], &replaced["replied"]),
+        (&json!("Zoe"), &Value::Null)
+    );
 }

@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use holdpoint_testkit::holdpoint_binary;
+use holdpoint_testkit::{Person, holdpoint_binary};
 use serde_json::{Value, json};
 
 use crate::mail_provider::Provider;
@@ -408,5 +408,60 @@ async fn a_user_keeps_what_is_not_given() {
     assert_eq!(
         say(&email).await,
         "@user.nina  viewer  no email address  changed\n"
+    );
+}
+
+/// Gate 1, Words 1: `--strict` refuses an agent with warnings. `plan` shows each line beside its step, and `--words` the
+/// steps in words.
+#[tokio::test]
+async fn a_strict_apply_refuses_each_kind_of_warning() {
+    let world = World::with_test_clock().await;
+    Person::join(&world.up, "nina", &["member", "sales"])
+        .await
+        .unwrap();
+    let file = world.up.data_dir().join("agent.yaml");
+    let path = file.to_str().unwrap().to_owned();
+    let write = |instructions: &str| {
+        let text = format!("agent: strict\ninstructions: |\n  {instructions}\n");
+        std::fs::write(&file, text).unwrap();
+    };
+    for (line, warning) in [
+        (
+            r#"Hand off to @user.nona"#,
+            "No active user has the name `nona`. Did you mean `@user.nina`?",
+        ),
+        (
+            r#"Ask @role.sale "Go on?""#,
+            "No active user has the role `sale`",
+        ),
+        (
+            r#"Call tool send_email with to "a@x.example" and subjct "Hi""#,
+            "do not fit `args_schema` of `send_email`",
+        ),
+        (r#"Call payments.refnd"#, "payments.refnd"),
+    ] {
+        write(line);
+        let refused = holdpoint(&world, &["agent", "apply", "--strict", &path]).await;
+        assert_eq!(refused.status.code(), Some(4), "{refused:?}");
+        let said = stderr_of(&refused);
+        assert!(said.contains(warning), "{line}: {said}");
+        assert!(said.contains("--strict refuses warnings"), "{said}");
+        let absent = holdpoint(&world, &["agent", "show", "strict"]).await;
+        assert_eq!(absent.status.code(), Some(3), "{absent:?}");
+    }
+    write("Wait 5 days\n  If no reply, hand off to @user.nina for personal outreach");
+    let planned = stdout_of(&holdpoint(&world, &["agent", "plan", &path]).await);
+    let lines: Vec<&str> = planned
+        .lines()
+        .filter(|line| line.contains("Wait 5 days"))
+        .collect();
+    assert!(!lines.is_empty(), "{planned}");
+    assert!(planned.contains("for personal outreach"), "{planned}");
+    let stored = holdpoint(&world, &["agent", "apply", "--strict", &path]).await;
+    assert_eq!(stored.status.code(), Some(0), "{stored:?}");
+    let words = stdout_of(&holdpoint(&world, &["agent", "show", "strict", "--words"]).await);
+    assert!(
+        words.contains("If no reply, hand off to @user.nina for personal outreach"),
+        "{words}"
     );
 }

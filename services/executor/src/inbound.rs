@@ -125,8 +125,12 @@ fn decode_definition(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
             decode_tool_or_entry(verb, body, caller)
         }
         PutContact::VERB => caller.read_one(body, Right::Ask, |it: PutContact, _| {
-            let (fields, silent) = (it.fields, it.silent);
-            contact(it.contact, ContactInput::Put { fields, silent })
+            let put = ContactInput::Put {
+                fields: it.fields,
+                merge: it.merge,
+                silent: it.silent,
+            };
+            contact(it.contact, put)
         }),
         PatchContact::VERB => caller.read_one(body, Right::Ask, |it: PatchContact, _| {
             let (patch, tags) = (it.patch, it.tags);

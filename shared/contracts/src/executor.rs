@@ -37,6 +37,7 @@ mod migrate_run;
 mod pauses;
 mod scheduled_starts;
 mod search_contacts;
+mod signal_run;
 mod tools;
 mod watch_run_ends;
 
@@ -53,6 +54,7 @@ pub use migrate_run::MigrateRun;
 pub use pauses::{PauseNew, PauseWaiting};
 pub use scheduled_starts::{ScheduledStart, ScheduledStartReply, StartScheduled};
 pub use search_contacts::{FOUND_MAX, SearchContacts};
+pub use signal_run::SignalRun;
 pub use tools::{DeleteTool, GetTool, ListTools, PutTool};
 pub use watch_run_ends::{RunEndWatched, RunEndsOf, WatchRunEnds};
 
@@ -148,12 +150,15 @@ pub struct AppliedAgent {
     pub changed: bool,
 }
 
-/// Replaces the data of a contact.
+/// Replaces the data of a contact, or merges fields into it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PutContact {
     pub contact: ContactId,
     pub fields: Map<String, Value>,
+    /// True: the fields are a merge patch (RFC 7386), also of a contact that is not stored yet.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub merge: bool,
     /// True: no user is notified of a new lead or of its deals. The contacts of a batch are put so.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub silent: bool,
@@ -256,21 +261,6 @@ pub struct RetryRun {
     pub run: RunId,
     /// This step and the steps that depend on it run again too.
     pub from_step: Option<String>,
-}
-
-/// Sends a signal to a live run. A step that waits for it completes; an early signal is kept.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SignalRun {
-    pub run: RunId,
-    /// The name that a `wait_for` step of the run has.
-    pub name: String,
-    /// The result of the step; at most 64 KiB.
-    #[serde(default)]
-    pub data: Value,
-    /// Made by the sender, 1 to 200 characters. A run takes each key once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
 }
 
 /// An operator becomes the owner of a live run: its other live steps are revoked, the agent is fenced

@@ -28,9 +28,11 @@ use crate::domain::need::Key;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ContactInput {
-    /// Replaces all that is known.
+    /// Replaces all fields, or merges some into them.
     Put {
         fields: Map<String, Value>,
+        /// `null` removes a field, and fields that are not named stay.
+        merge: bool,
         /// No user is notified of it.
         silent: bool,
     },

@@ -1,6 +1,7 @@
 //! The state of the aggregates, and what can be read from it without a decision.
 
 pub mod agent;
+pub(crate) mod built_in_schemas;
 pub mod contact;
 pub mod library;
 pub mod node;

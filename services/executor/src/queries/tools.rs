@@ -17,6 +17,7 @@ use holdpoint_store::StoreError;
 
 use super::ExecutorQueries;
 use super::query_error::QueryError;
+use crate::domain::model::built_in_schemas::built_in_args_schema;
 use crate::domain::{Key, Node, Refusal, Tool, ToolEntry};
 use crate::store;
 
@@ -147,12 +148,13 @@ fn unregistered(name: ToolName) -> ToolView {
     } else {
         ToolSource::Worker
     };
+    let args_schema = built_in_args_schema(name.as_str());
     let tool = ToolSpec {
         idempotent: is_always_idempotent(name.as_str()),
         risk: built_in_risk(name.as_str()),
         name,
         version: None,
-        args_schema: None,
+        args_schema,
         result_schema: None,
         http: None,
     };

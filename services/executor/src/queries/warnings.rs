@@ -7,7 +7,7 @@ mod plan;
 mod runs;
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use holdpoint_contracts::agent::PlannedStepView;
@@ -15,12 +15,13 @@ use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::tool::{ToolOffer, ToolSpec};
 use holdpoint_holds::json_schema::{join_errors, literal_errors};
 use holdpoint_ids::{NodeName, ToolName, Workspace};
+use serde_json::Value;
 
 use super::query_error::QueryError;
-use super::tools::Entries;
 use super::{COMPILE_WITHIN, ExecutorQueries};
 use crate::domain::definition::nearest;
 use crate::domain::expression::has_placeholder;
+use crate::domain::model::built_in_schemas::built_in_args_schema;
 use crate::domain::plan::Plan;
 use crate::domain::tool::{BUILT_IN, is_built_in};
 use crate::domain::{Tool, ToolEntry};
@@ -86,7 +87,10 @@ impl ExecutorQueries {
             let (entry, nodes) = (entries.get(tool)?, offered.get(tool)?);
             disagreement(entry, nodes).map(|message| at_step(&step.id, tool, message))
         }));
-        warnings.extend(self.argument_warnings(steps, entries).await);
+        let schemas = entries.iter();
+        let schemas = schemas
+            .filter_map(|(name, entry)| Some((name.to_string(), entry.args_schema()?.clone())));
+        warnings.extend(self.argument_warnings(steps, schemas.collect()).await);
         warnings.truncate(WARNINGS_MAX);
         Ok(warnings)
     }
@@ -98,9 +102,11 @@ impl ExecutorQueries {
         plan: &Plan,
         steps: &[PlannedStepView],
     ) -> Result<Vec<FieldError>, QueryError> {
-        let mut warnings = self
-            .tool_warnings(workspace, &with_planned_tools(plan, steps))
-            .await?;
+        let called = with_planned_tools(plan, steps);
+        let mut warnings = self.tool_warnings(workspace, &called).await?;
+        let built_in = BUILT_IN.into_iter();
+        let schemas = built_in.filter_map(|it| Some((it.to_owned(), built_in_args_schema(it)?)));
+        warnings.extend(self.argument_warnings(&called, schemas.collect()).await);
         warnings.extend(self.people_warnings(workspace, plan).await?);
         warnings.extend(self.run_warnings(workspace, plan).await?);
         if plan.steps.iter().any(may_be_skipped) {
@@ -116,22 +122,21 @@ impl ExecutorQueries {
     async fn argument_warnings(
         &self,
         steps: &[PlannedStepView],
-        mut entries: Entries,
+        schemas: BTreeMap<String, Value>,
     ) -> Vec<FieldError> {
-        entries.retain(|_, entry| entry.args_schema().is_some());
-        if entries.is_empty() {
-            return Vec::new();
-        }
         let steps = steps.iter().filter_map(|step| {
-            let tool = step.tool.as_deref()?.parse::<ToolName>().ok()?;
+            let tool = step.tool.as_deref()?;
+            let is_checked = schemas.contains_key(tool);
+            let tool = tool.parse::<ToolName>().ok().filter(|_| is_checked)?;
             Some((step.id.clone(), tool, step.args.clone()?))
         });
-        let calls: Vec<_> = steps
-            .filter(|(_, tool, _)| entries.contains_key(tool))
-            .collect();
+        let calls: Vec<_> = steps.collect();
+        if calls.is_empty() {
+            return Vec::new();
+        }
         let check = move || {
             let wrong = calls.iter().filter_map(|(step, tool, args)| {
-                let schema = entries.get(tool)?.args_schema()?;
+                let schema = schemas.get(tool.as_str())?;
                 let errors = literal_errors(schema, args, &has_placeholder);
                 let message = || {
                     let errors = join_errors(&errors);

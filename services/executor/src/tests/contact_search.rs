@@ -35,6 +35,7 @@ impl Searched {
             let put = PutContact {
                 contact: contact.parse().unwrap(),
                 fields: fields.as_object().unwrap().clone(),
+                merge: false,
                 silent: false,
             };
             let put = Envelope::of_service("test", put);

@@ -147,7 +147,7 @@ fn deadline(user: &SignedInUser, request: &RequestView) -> Markup {
             @if let Some(escalated) = request.escalated_at {
                 "Escalated on " (labels::instant(escalated, user.zone)) ". You can still answer."
             } @else if let Some(deadline) = request.deadline {
-                "Decide " strong { (labels::time_until(deadline, user.now)) } ". "
+                "Decide " strong { (labels::time_until(deadline, user.now, user.zone)) } ". "
                 span { "Otherwise, " (labels::timeout_consequence(request)) }
             } @else if let Some(ms) = request.remaining_ms {
                 "Paused with " strong { (labels::duration(ms)) } " left. An answer takes effect when the run is resumed."

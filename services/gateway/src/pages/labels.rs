@@ -187,8 +187,13 @@ pub(super) fn instant_text(at: DateTime<Utc>, zone: Tz) -> String {
     local.format("%-d %b %Y, %H:%M %Z").to_string()
 }
 
+/// The time until a future instant, and the instant in the user's zone.
+pub(super) fn time_until(at: DateTime<Utc>, now: DateTime<Utc>, zone: Tz) -> Markup {
+    html! { (countdown(at, now)) " (" (instant(at, zone)) ")" }
+}
+
 /// The time until a future instant, which the script counts down.
-pub(super) fn time_until(at: DateTime<Utc>, now: DateTime<Utc>) -> Markup {
+pub(super) fn countdown(at: DateTime<Utc>, now: DateTime<Utc>) -> Markup {
     let exact = instant::write(at);
     html! { time datetime=(exact) title=(exact) data-until=(at.timestamp_millis()) { (time_left(at - now)) } }
 }

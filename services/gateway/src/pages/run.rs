@@ -200,7 +200,7 @@ fn hold_line(user: &SignedInUser, hold: &WaitingOn) -> Markup {
         strong { (labels::hold_kind(hold.kind)) }
         @if !hold.step.is_empty() { " at " (one_line(&hold.step, 100)) }
         ", since " (labels::instant(hold.since, user.zone))
-        @if let Some(until) = hold.until { ", ends " strong { (labels::time_until(until, user.now)) } }
+        @if let Some(until) = hold.until { ", ends " strong { (labels::time_until(until, user.now, user.zone)) } }
         @if let Some(ms) = hold.remaining_ms { ", paused with " strong { (labels::duration(ms)) } " left" }
         ". "
         @if !hold.then.is_empty() { span.muted { "Then: " (one_line(&hold.then, 300)) } }

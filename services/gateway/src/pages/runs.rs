@@ -1,6 +1,5 @@
 //! The runs of a workspace, newest first.
 
-use chrono_tz::Tz;
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::ListRuns;
@@ -54,14 +53,14 @@ pub(super) async fn page(viewer: Viewer, params: Params) -> Result<Markup, PageE
         div.title { h1 { "Runs" } }
         (filter_form(&filter))
         (watch_buttons(&viewer, watched, None).await)
-        (list(&runs, &filter, viewer.zone))
+        (list(&runs, &filter, &viewer))
     };
     Ok(navigation::page(&viewer, Section::Runs, "Runs", &main).await)
 }
 
 pub(super) async fn fragments(viewer: &Viewer, filter: &Filter) -> Result<Vec<Fragment>, Problem> {
     let runs = load(viewer, filter).await?;
-    Ok(vec![list(&runs, filter, viewer.zone)])
+    Ok(vec![list(&runs, filter, viewer)])
 }
 
 async fn load(viewer: &Viewer, filter: &Filter) -> Result<Page<RunView>, Problem> {
@@ -92,7 +91,8 @@ fn filter_form(filter: &Filter) -> Markup {
     filter::form("/runs", &fields)
 }
 
-fn list(runs: &Page<RunView>, filter: &Filter, zone: Tz) -> Fragment {
+fn list(runs: &Page<RunView>, filter: &Filter, viewer: &Viewer) -> Fragment {
+    let (zone, now) = (viewer.zone, viewer.now);
     // Without clocks, which move while nothing happens.
     let data = |run: &RunView| (run.id, run.status, run.message.clone(), run.paused_by.len());
     let data: Vec<_> = runs.items.iter().map(data).collect();
@@ -119,7 +119,12 @@ fn list(runs: &Page<RunView>, filter: &Filter, zone: Tz) -> Fragment {
                                         (labels::run_status_chip(run.status))
                                     }
                                 }
-                                p.meta { span { "Started " (labels::instant(run.created_at, zone)) } }
+                                p.meta {
+                                    span { "Started " (labels::instant(run.created_at, zone)) }
+                                    @if let Some(until) = run.waiting_on.iter().filter_map(|hold| hold.until).min() {
+                                        span { "Waits until " (labels::instant(until, zone)) ", " (labels::countdown(until, now)) }
+                                    }
+                                }
                             }
                         }
                     }

@@ -3,7 +3,9 @@
 use chrono_tz::Tz;
 use holdpoint_contracts::executor::HistoryPage;
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::run::{ActionResult, ApprovalState, ApprovalView, RunView, StepView};
+use holdpoint_contracts::run::{
+    ActionResult, ApprovalState, ApprovalView, FailedAttempt, RunView, StepView,
+};
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -28,6 +30,7 @@ fn step(step: &StepView, zone: Tz) -> Markup {
     let has_more = step.request.is_some()
         || step.response.is_some()
         || step.raw_error.is_some()
+        || !step.failed_attempts.is_empty()
         || step.claimed_by.is_some();
     html! {
         li id={ "step-" (step.id) } {
@@ -55,6 +58,7 @@ fn step(step: &StepView, zone: Tz) -> Markup {
                     @if let Some(request) = &step.request { h3 { "Request" } (context::value(request, 0)) }
                     @if let Some(original) = original_args(step) { h3 { "Requested arguments" } (context::value(original, 0)) }
                     @if let Some(response) = &step.response { (full(response)) }
+                    @if !step.failed_attempts.is_empty() { (failed_attempts(&step.failed_attempts, zone)) }
                     @if let Some(raw) = &step.raw_error {
                         h3 { "Error of the tool" }
                         p.muted { "Only operators see this." }
@@ -72,6 +76,20 @@ fn step(step: &StepView, zone: Tz) -> Markup {
                 }
             }
         }
+    }
+}
+
+fn failed_attempts(attempts: &[FailedAttempt], zone: Tz) -> Markup {
+    html! {
+        h3 { "Failed attempts" }
+        ol.attempts { @for attempt in attempts {
+            li value=(attempt.attempt) {
+                (labels::instant(attempt.at, zone)) " · " (humanize(&attempt.error_code))
+                (short(&attempt.response))
+                @if !attempt.response.data.is_null() { (context::value(&attempt.response.data, 0)) }
+                p.muted { "Took " (labels::duration(attempt.response.duration_ms)) }
+            }
+        } }
     }
 }
 

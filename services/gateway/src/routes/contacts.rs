@@ -81,6 +81,7 @@ async fn put(call: FieldsCall) -> ApiResult<impl IntoResponse> {
     let fields = without_id(call.body, &call.id)?;
     let contact = call.id;
     let command = PutContact {
+        merge: false,
         contact,
         fields,
         silent: false,

@@ -182,6 +182,9 @@ pub(crate) struct StartArgs {
     /// File with one contact per row: a column `id`; other columns become fields
     #[arg(long, value_name = "FILE", conflicts_with = "contact")]
     pub(crate) csv: Option<PathBuf>,
+    /// Replace stored contacts; otherwise the given fields are merged into them
+    #[arg(long)]
+    pub(crate) replace: bool,
     /// Skip contacts that already have a run of this agent
     #[arg(long)]
     pub(crate) once: bool,

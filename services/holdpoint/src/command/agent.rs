@@ -10,7 +10,7 @@ use holdpoint_contracts::problem::FieldError;
 
 use super::{ClientCommand, Session, cells, instant, page_query, refusal_line, workspace};
 use crate::cli::runs::AgentCommand;
-use crate::client::{Body, item_path};
+use crate::client::{Body, ClientError, item_path};
 use crate::exit::ExitKind;
 use crate::output;
 use crate::parsers::read_text;
@@ -65,11 +65,20 @@ async fn apply(session: &Session, files: &[PathBuf], strict: bool) -> anyhow::Re
     let mut kinds = Vec::with_capacity(files.len());
     for file in files {
         let text = read_text(file)?;
-        if strict && has_warnings(session, file, &text).await {
+        let checked = match strict {
+            true => has_warnings(session, file, &text).await,
+            false => Ok(false),
+        };
+        if matches!(checked, Ok(true)) {
             kinds.push(ExitKind::Rejected);
             continue;
         }
-        match session.client.post_agent("agents", &text).await {
+        // An agent whose warnings are unknown is not stored.
+        let applied = match checked {
+            Ok(_) => session.client.post_agent("agents", &text).await,
+            Err(error) => Err(error),
+        };
+        match applied {
             Ok(applied) => kinds.push(print_applied(session, &applied)?),
             Err(error) if files.len() == 1 => return Err(error.into()),
             Err(error) => {
@@ -85,13 +94,12 @@ async fn apply(session: &Session, files: &[PathBuf], strict: bool) -> anyhow::Re
     Ok(ExitKind::of_many(kinds))
 }
 
-/// Prints the warnings of a text. Errors are left to `apply`, which reports them.
-async fn has_warnings(session: &Session, file: &Path, text: &str) -> bool {
+/// Prints the warnings of a text.
+async fn has_warnings(session: &Session, file: &Path, text: &str) -> Result<bool, ClientError> {
     let planned = session
         .client
-        .post_agent::<PlannedAgent>("agents/plan", text)
-        .await;
-    let warnings = planned.map_or_else(|_| Vec::new(), |planned| planned.value.warnings);
+        .post_agent::<PlannedAgent>("agents/plan", text);
+    let warnings = planned.await?.value.warnings;
     note_warnings(&warnings);
     if !warnings.is_empty() {
         let file = file.display();
@@ -99,7 +107,7 @@ async fn has_warnings(session: &Session, file: &Path, text: &str) -> bool {
             "error: {file}: not stored, because --strict refuses warnings"
         ));
     }
-    !warnings.is_empty()
+    Ok(!warnings.is_empty())
 }
 
 /// `warning: step mail: No tool … Did you mean `send_email`?`

@@ -136,7 +136,10 @@ fn step_on_resume(step: Option<String>, result: Option<Value>) -> anyhow::Result
 async fn start(session: &Session, args: StartArgs) -> anyhow::Result<ExitKind> {
     let agent = &args.agent;
     let labels: BTreeMap<_, _> = args.labels.into_iter().collect();
-    let body = json!({ "input": args.input, "contact": args.contact, "labels": labels });
+    let replace = args.replace.then_some(true);
+    let body = json!({
+        "input": args.input, "contact": args.contact, "labels": labels, "replace": replace,
+    });
     let body = body_of(body);
     if let Some(file) = args.csv {
         let batch = start_from_csv::Batch {

@@ -25,6 +25,17 @@ pub(crate) fn change_contact(
 ) -> Decision {
     let known = contact.filter(|contact| !contact.deleted);
     let (fields, deleted) = match (known, input) {
+        (
+            known,
+            ContactInput::Put {
+                fields,
+                merge: true,
+                ..
+            },
+        ) => {
+            let stored = known.map_or_else(Map::new, |known| known.fields.clone());
+            (merge_patch(&stored, fields), false)
+        }
         (_, ContactInput::Put { fields, .. }) => (fields.clone(), false),
         (Some(known), ContactInput::Patch { patch, tags }) => {
             let fields = merge_patch(&known.fields, patch);

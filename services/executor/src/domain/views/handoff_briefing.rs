@@ -133,10 +133,12 @@ fn count(entries: usize) -> u64 {
     u64::try_from(entries).unwrap_or(u64::MAX)
 }
 
-/// Value, stage and probability of what is at stake; whatever else the contact's `deals` say.
+/// The deals of the contact: its field `deal`, and its list `deals`.
 fn deals(contact: &Value) -> Vec<Value> {
-    let deals = contact.get("deals").and_then(Value::as_array);
-    deals.cloned().unwrap_or_default()
+    let only = contact.get("deal").filter(|deal| deal.is_object());
+    let listed = contact.get("deals").and_then(Value::as_array);
+    let all = only.into_iter().chain(listed.into_iter().flatten());
+    all.cloned().collect()
 }
 
 fn with_step(step: &StepSummary, value: &Value) -> Value {

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::super::ExecutorQueries;
 use crate::domain::definition::nearest;
 use crate::domain::plan::signal_steps::OnWaitTimeout;
-use crate::domain::plan::{Action, Plan, PlannedStep};
+use crate::domain::plan::{Action, OnError, Plan, PlannedStep};
 
 /// Recipients of one agent that are looked for; further ones get no warning.
 const RECIPIENTS_MAX: usize = 100;
@@ -107,18 +107,18 @@ pub(super) fn skipped_references(plan: &Plan) -> Vec<FieldError> {
 }
 
 pub(super) fn may_be_skipped(step: &PlannedStep) -> bool {
-    let on_timeout = match &step.action {
-        Action::Ask(ask) => Some(ask.on_timeout),
-        Action::Handoff(handoff) => Some(handoff.on_timeout),
-        Action::Run(run) if run.on_timeout == OnWaitTimeout::Skip => Some(OnTimeout::Skip),
-        Action::Tool { .. }
-        | Action::Wait { .. }
-        | Action::WaitUntil(_)
-        | Action::WaitFor(_)
-        | Action::Run(_)
-        | Action::Finish(_) => None,
+    let is_skipped_late = match &step.action {
+        Action::Ask(ask) => ask.on_timeout == OnTimeout::Skip,
+        Action::Handoff(handoff) => handoff.on_timeout == OnTimeout::Skip,
+        Action::Run(run) => run.on_timeout == OnWaitTimeout::Skip,
+        Action::WaitFor(wait) => wait.on_timeout == OnWaitTimeout::Skip,
+        Action::Tool { .. } | Action::Wait { .. } | Action::WaitUntil(_) | Action::Finish(_) => {
+            false
+        }
     };
-    step.when.is_some() || on_timeout == Some(OnTimeout::Skip)
+    // A rejected call is skipped, and a failure that the run continues after has no result.
+    let has_no_result = step.approval.is_some() || step.on_error == OnError::Continue;
+    step.when.is_some() || is_skipped_late || has_no_result
 }
 
 /// The recipients that a step names without a placeholder.

@@ -64,7 +64,7 @@ fn terms(user: &SignedInUser, approval: &StandingApprovalView) -> Markup {
             @if approval.expires_at > user.now {
                 span {
                     "Expires on " (labels::instant(approval.expires_at, zone))
-                    @if is_active { ", " (labels::time_until(approval.expires_at, user.now)) }
+                    @if is_active { ", " (labels::countdown(approval.expires_at, user.now)) }
                 }
             } @else {
                 span { "Expired on " (labels::instant(approval.expires_at, zone)) }

@@ -169,3 +169,39 @@ fn a_step_shows_its_approval() {
     let requested = shown(approval("requested", Value::Null, Value::Null));
     reads(&requested, &["Waits for an approval."]);
 }
+
+/// S2-R14: each failed attempt of a step has its time, its error and its data.
+#[test]
+fn a_step_shows_its_failed_attempts() {
+    let attempt = |number: u32| {
+        json!({ "attempt": number, "dispatch": number, "at": "2026-01-01T09:30:00Z", "error_code": "http_status",
+            "response": { "success": false, "action": "charge", "description": "", "duration_ms": 1500,
+                "data": { "status": 503 }, "error": format!("The server answered {number} <times>.") } })
+    };
+    let run: RunView = serde_json::from_value(json!({
+        "id": "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee", "agent": "refund", "version": 1,
+        "status": "running", "resume_at": null, "message": "", "contact": null, "labels": {},
+        "waiting_on": [], "paused_by": [], "result": null, "failure": null,
+        "clocks": { "active_ms": 0, "queued_ms": 0, "human_ms": 0 },
+        "created_at": "2026-01-01T00:00:00Z", "ended_at": null,
+        "steps": [{
+            "id": "charge", "kind": "tool", "status": "in_progress", "tool": "payments.charge",
+            "action": "Call payments.charge", "request": null, "response": null, "error_code": null,
+            "dispatch": 3, "attempts": 3, "claimed_by": null, "claimed_at": null, "started_at": null,
+            "ended_at": null, "failed_attempts": [attempt(1), attempt(2)],
+        }],
+    }))
+    .unwrap();
+    let html = timeline::steps(&run, chrono_tz::Tz::UTC).html;
+    reads(
+        &html,
+        &[
+            "3 attempts",
+            "Failed attempts",
+            "The server answered 1 <times>.",
+            "The server answered 2 <times>.",
+            "Status 503",
+        ],
+    );
+    assert!(html.0.contains("<li value=\"2\">"), "{}", html.0);
+}

@@ -23,6 +23,9 @@ pub(super) struct StartBody {
     #[serde(default)]
     input: Value,
     contact: Option<ContactBody>,
+    /// The object replaces the stored contact; otherwise its fields are merged into it.
+    #[serde(default)]
+    replace: bool,
     #[serde(default, deserialize_with = "or_null")]
     labels: BTreeMap<String, String>,
 }
@@ -56,7 +59,11 @@ pub(super) async fn start(
         None => None,
         Some(ContactBody::Known(id)) => Some(contact_id("/contact", &id)?),
         Some(ContactBody::New(fields)) => {
-            let put = put_contact(fields, silent)?;
+            let put = PutContact {
+                merge: !body.replace,
+                silent,
+                ..contact_of(fields)?
+            };
             let contact = put.contact.clone();
             // Under the caller's key, so that a repetition does not undo later changes of the contact.
             let key = key.as_ref().map(|key| IdempotencyKey {
@@ -81,12 +88,13 @@ pub(super) async fn start(
     app.command_after(caller, key, after, command).await
 }
 
-fn put_contact(mut fields: Map<String, Value>, silent: bool) -> Result<PutContact, Problem> {
+fn contact_of(mut fields: Map<String, Value>) -> Result<PutContact, Problem> {
     match fields.shift_remove("id") {
         Some(Value::String(id)) => Ok(PutContact {
             contact: contact_id("/contact/id", &id)?,
             fields,
-            silent,
+            merge: false,
+            silent: false,
         }),
         Some(_) | None => Err(invalid_field(
             "/contact/id",
@@ -118,7 +126,7 @@ mod tests {
         let Some(ContactBody::New(fields)) = new.contact else {
             panic!("not new")
         };
-        let put = put_contact(fields, false).unwrap();
+        let put = contact_of(fields).unwrap();
         assert_eq!(put.contact.as_str(), "c1");
         assert_eq!(put.fields.len(), 1);
     }
@@ -129,7 +137,7 @@ mod tests {
             Map::new(),
             Map::from_iter([("id".to_owned(), Value::from(7))]),
         ] {
-            let problem = put_contact(fields, false).unwrap_err();
+            let problem = contact_of(fields).unwrap_err();
             assert_eq!(problem.code, "invalid_body");
             assert_eq!(problem.errors[0].pointer.as_deref(), Some("/contact/id"));
         }

@@ -44,6 +44,7 @@ fn at() -> DateTime<Utc> {
 const fn put_input(fields: Map<String, Value>) -> ContactInput {
     ContactInput::Put {
         fields,
+        merge: false,
         silent: false,
     }
 }
@@ -319,6 +320,7 @@ fn a_new_contact_is_a_new_lead_once() {
     assert_eq!(events(Some(&gone), &new), lead, "it is created again");
     let silent = ContactInput::Put {
         fields: fields(json!({ "deal": { "stage": "lost" } })),
+        merge: false,
         silent: true,
     };
     assert_eq!(events(None, &silent), []);
@@ -461,4 +463,25 @@ fn a_deal_that_was_won_before_is_won_once() {
         let found = events(Some(&known), &patch(after.clone()));
         assert_eq!(found.len(), count, "{before} {after}");
     }
+}
+
+/// Words 5: an object of a start changes the fields that it has. `null` removes one, and the others stay.
+#[test]
+fn fields_are_merged_into_a_stored_contact() {
+    let merge = |value: Value| ContactInput::Put {
+        fields: fields(value),
+        merge: true,
+        silent: false,
+    };
+    let given = json!({ "name": "Ada", "owner": "nina", "deal": { "stage": "new", "value": 5 }, "old": null });
+    let known = decided(None, &merge(given));
+    let stored = json!({ "name": "Ada", "owner": "nina", "deal": { "stage": "new", "value": 5 } });
+    assert_eq!(known.fields, fields(stored));
+    let given = json!({ "owner": null, "deal": { "stage": "won" }, "replied": true });
+    let next = decided(Some(&known), &merge(given));
+    let stored = json!({ "name": "Ada", "deal": { "stage": "won", "value": 5 }, "replied": true });
+    assert_eq!(next.fields, fields(stored));
+    let gone = decided(Some(&next), &ContactInput::Delete);
+    let again = decided(Some(&gone), &merge(json!({ "name": "Ada" })));
+    assert_eq!(again.fields, fields(json!({ "name": "Ada" })));
 }

@@ -1,0 +1,61 @@
+//! JSON Schemas of the arguments of built-in tools. `docs/tools.md` describes the tools.
+
+use serde_json::{Value, json};
+
+/// The schema of the arguments. `None`: any arguments, or the tool is not built in.
+///
+/// The worker reads the arguments by itself. This schema is for people who write agents, so it may accept more.
+pub(crate) fn built_in_args_schema(tool: &str) -> Option<Value> {
+    let text = || json!({ "type": "string" });
+    let texts = || json!({ "type": "array", "items": { "type": "string" } });
+    let (properties, required) = match tool {
+        "log" => {
+            let level = json!({ "enum": ["debug", "info", "warn", "error"] });
+            (
+                json!({ "message": text(), "level": level }),
+                json!(["message"]),
+            )
+        }
+        "http_request" => (
+            json!({ "method": text(), "url": text(), "headers": { "type": "object" }, "body": {} }),
+            json!(["url"]),
+        ),
+        "send_email" => (
+            json!({ "to": text(), "subject": text(), "body": text(), "html": text(), "reply_to": text() }),
+            json!(["to", "subject", "body"]),
+        ),
+        "add_tag" | "remove_tag" => (
+            json!({ "tag": text(), "tags": texts(), "contact": text() }),
+            json!([]),
+        ),
+        "update_contact" => (
+            json!({ "set": { "type": "object" }, "contact": text() }),
+            json!(["set"]),
+        ),
+        "search_contacts" => {
+            let limit = json!({ "type": "integer", "minimum": 1, "maximum": 100 });
+            let fields = json!({ "type": "object", "maxProperties": 20 });
+            (
+                json!({ "fields": fields, "tag": text(), "text": text(), "limit": limit }),
+                json!([]),
+            )
+        }
+        "create_task" => {
+            let priority =
+                json!({ "enum": ["low", "normal", "medium", "high", "urgent", "critical"] });
+            (
+                json!({ "title": text(), "description": text(), "assignee": text(), "contact": text(),
+                    "due": text(), "priority": priority, "tags": texts() }),
+                json!(["title"]),
+            )
+        }
+        _ => return None,
+    };
+    let mut schema = json!({
+        "type": "object", "properties": properties, "required": required, "additionalProperties": false,
+    });
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.insert("idempotent".to_owned(), json!({ "type": "boolean" }));
+    }
+    Some(schema)
+}
