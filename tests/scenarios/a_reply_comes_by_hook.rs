@@ -93,7 +93,6 @@ async fn an_unsigned_old_or_unknown_reply_is_refused() {
     assert_eq!(response, (401, "stale_timestamp".to_owned()));
     for (who, wanted) in [
         (json!({ "contact": "nobody" }), "unknown_contact"),
-        (json!({ "from": "b@x.example" }), "ambiguous_contact"),
         (json!({}), "invalid_body"),
         (
             json!({ "contact": "ann", "sentiment": "rosy" }),
@@ -107,6 +106,29 @@ async fn an_unsigned_old_or_unknown_reply_is_refused() {
     }
     let (_, known) = world.up.get("/contacts/ann").await.unwrap();
     assert_eq!(known["replied"], Value::Null, "nothing was done: {known}");
+}
+
+/// Words 5: if several contacts have the address of a reply, a person assigns it.
+#[tokio::test]
+async fn a_reply_that_could_be_of_two_contacts_is_assigned_by_a_person() {
+    let world = World::with_test_clock().await;
+    known_people(&world).await;
+    let provider = Provider::joins(&world, "mail").await;
+    let at = world.now().await;
+    let from = reply(&json!({ "from": "b@x.example" }));
+    let (status, stored) = provider.posts("m", at, &from).await;
+    assert_eq!(status, 202, "{stored}");
+    let path = format!(
+        "/hooks/inbound/unmatched/{}/assign",
+        stored["unmatched"].as_str().unwrap()
+    );
+    let bob = json!({ "contact": "bob" });
+    let (status, assigned) = world.up.post(&path, &bob).await.unwrap();
+    assert_eq!(status, 200, "{assigned}");
+    for (contact, replied) in [("bob", json!(true)), ("bo", Value::Null)] {
+        let (_, known) = world.up.get(&format!("/contacts/{contact}")).await.unwrap();
+        assert_eq!(known["replied"], replied, "{known}");
+    }
 }
 
 /// Words 5: a mail is one reply, however often and by whatever hook its provider posts it.

@@ -1,9 +1,10 @@
 //! `POST /runs/{run}/migrate`: an agent is edited while runs wait, and those runs move whose new plan agrees with what
 //! has happened. Also the statistics of an agent.
 
+use holdpoint_testkit::until;
 use serde_json::{Value, json};
 
-use crate::world::{World, log};
+use crate::world::{PATIENCE, World, log};
 
 async fn apply(world: &World, rest: &str, last: &str) {
     let steps = json!([{ "id": "rest", "wait": rest }, log(last)]);
@@ -123,4 +124,43 @@ async fn a_plan_that_differs_is_refused_and_names_the_step() {
         (&json!("completed"), &counts)
     );
     assert_eq!(world.run(&later).await["version"], 3);
+}
+
+/// Gate (Must): an agent is edited while 1,000 runs wait. They keep their version.
+#[tokio::test]
+async fn a_thousand_waiting_runs_keep_their_version() {
+    const RUNS: u64 = 1_000;
+    let world = World::with_test_clock().await;
+    apply(&world, "5 days", "first").await;
+    let url = format!(
+        "{}/v1/workspaces/default/agents/patient/runs:batch",
+        world.up.url
+    );
+    let started = reqwest::Client::new()
+        .post(url)
+        .bearer_auth(&world.up.token);
+    let started = started.body("{}\n".repeat(1_000)).send().await.unwrap();
+    let started: Value = started.json().await.unwrap();
+    let items = started["items"].as_array().unwrap();
+    let runs: Vec<&str> = items
+        .iter()
+        .map(|it| it["run"]["id"].as_str().unwrap())
+        .collect();
+    assert_eq!(runs.len() as u64, RUNS);
+    apply(&world, "5 days", "second").await;
+    let new = world.start_run("patient", json!({})).await;
+    for run in runs.iter().step_by(100) {
+        assert_eq!(world.run(run).await["version"], 1);
+    }
+    world.advance("5 days").await;
+    world.until_status(&new, "completed").await;
+    let all = until(PATIENCE, "all runs are completed", async || {
+        let (_, stats) = world.up.get("/agents/patient/stats").await.unwrap();
+        (stats["statuses"]["completed"] == RUNS + 1).then_some(())
+    });
+    all.await.unwrap();
+    assert_eq!(message_of(&world, &new).await, "second");
+    for run in runs.iter().step_by(10) {
+        assert_eq!(message_of(&world, run).await, "first");
+    }
 }

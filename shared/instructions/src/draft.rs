@@ -173,9 +173,11 @@ impl Action {
 impl Draft {
     /// The name that the line gives its step.
     pub(crate) fn id(&self) -> Option<&str> {
-        self.modifiers.iter().find_map(|modifier| match modifier {
-            Modifier::Id(id) => Some(id.as_str()),
-            _ => None,
+        self.modifiers.iter().find_map(|modifier| {
+            let Modifier::Id(id) = modifier else {
+                return None;
+            };
+            Some(id.as_str())
         })
     }
 

@@ -26,7 +26,7 @@ use crate::domain::plan::Plan;
 use crate::domain::tool::{BUILT_IN, is_built_in};
 use crate::domain::{Tool, ToolEntry};
 use crate::store;
-use plan::{may_be_skipped, skipped_references};
+use plan::{long_waits, skipped_references};
 
 /// Tools of one agent that are looked at; further ones get no warning.
 const CHECKED_MAX: usize = 200;
@@ -109,11 +109,13 @@ impl ExecutorQueries {
         warnings.extend(self.argument_warnings(&called, schemas.collect()).await);
         warnings.extend(self.people_warnings(workspace, plan).await?);
         warnings.extend(self.run_warnings(workspace, plan).await?);
-        if plan.steps.iter().any(may_be_skipped) {
-            let plan = plan.clone();
-            let found = self.on_blocking_thread(move || skipped_references(&plan));
-            warnings.extend(found.await.unwrap_or_default());
-        }
+        let (plan, now) = (plan.clone(), self.clock.now());
+        let found = self.on_blocking_thread(move || {
+            let mut found = skipped_references(&plan);
+            found.extend(long_waits(&plan, now));
+            found
+        });
+        warnings.extend(found.await.unwrap_or_default());
         warnings.truncate(WARNINGS_MAX);
         Ok(warnings)
     }

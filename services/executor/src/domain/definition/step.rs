@@ -3,8 +3,10 @@
 //! Owns the kinds of step and their fields. It must never look at other steps: ids, order and
 //! expressions are put together afterwards.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
+use holdpoint_contracts::contact::REPLY_SIGNAL;
 use holdpoint_contracts::duration::{self, MAX_WAIT};
 use holdpoint_contracts::problem::FieldError;
 use serde_json::{Map, Value};
@@ -20,6 +22,8 @@ const MIN_WAIT: Duration = Duration::from_secs(1);
 const KINDS: [&str; 7] = [
     "tool", "wait", "wait_for", "ask", "handoff", "run", "finish",
 ];
+/// Means the step `wait_for` with the signal of a reply.
+const WAIT_UNTIL_REPLY: &str = "wait_until_reply";
 /// Ids that placeholders use for something else.
 const RESERVED: [&str; 4] = ["input", "contact", "run", "item"];
 
@@ -59,6 +63,7 @@ impl AgentChecker<'_> {
                 ..Draft::default()
             };
         };
+        let step = &with_wait_for_reply(step);
         let id = self.id(at, number, step.get("id"));
         for name in step.keys() {
             if self.is_full() {
@@ -101,6 +106,27 @@ impl AgentChecker<'_> {
         self.report_step((at, &default), "id", diagnostic(&shown(value), message));
         default
     }
+}
+
+/// The sources name the wait for a reply as a tool. Its arguments are the fields of `wait_for`.
+fn with_wait_for_reply(step: &Map<String, Value>) -> Cow<'_, Map<String, Value>> {
+    let tool = step.get("tool").and_then(Value::as_str);
+    let args = step
+        .get("args")
+        .map_or(Some(Map::new()), |args| args.as_object().cloned());
+    let (Some(WAIT_UNTIL_REPLY), Some(args)) = (tool, args) else {
+        return Cow::Borrowed(step);
+    };
+    let mut wait = Map::from_iter([
+        ("signal".to_owned(), Value::from(REPLY_SIGNAL)),
+        ("on_timeout".to_owned(), Value::from("skip")),
+    ]);
+    wait.extend(args);
+    let mut step = step.clone();
+    step.shift_remove("tool");
+    step.shift_remove("args");
+    step.insert("wait_for".to_owned(), Value::Object(wait));
+    Cow::Owned(step)
 }
 
 fn id_error(id: &str, at: usize) -> Option<String> {

@@ -1,8 +1,11 @@
 //! Warns of unknown users and empty roles in a plan, and of results that may be missing.
 
 use std::cell::LazyCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use chrono::{DateTime, TimeDelta, Utc};
+use chrono_tz::Tz;
+use holdpoint_contracts::duration::MAX_WAIT;
 use holdpoint_contracts::hold::OnTimeout;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_holds::Recipient;
@@ -14,6 +17,7 @@ use serde_json::Value;
 use super::super::ExecutorQueries;
 use crate::domain::definition::nearest;
 use crate::domain::plan::signal_steps::OnWaitTimeout;
+use crate::domain::plan::wait_until::Until;
 use crate::domain::plan::{Action, OnError, Plan, PlannedStep};
 
 /// Recipients of one agent that are looked for; further ones get no warning.
@@ -106,7 +110,44 @@ pub(super) fn skipped_references(plan: &Plan) -> Vec<FieldError> {
     warnings
 }
 
-pub(super) fn may_be_skipped(step: &PlannedStep) -> bool {
+/// One warning for each wait for business days that is too long if it starts on some day of the next year. Such a wait
+/// fails when it starts.
+pub(super) fn long_waits(plan: &Plan, now: DateTime<Utc>) -> Vec<FieldError> {
+    let longest = TimeDelta::from_std(MAX_WAIT).unwrap_or(TimeDelta::MAX);
+    let waits = plan.steps.iter().filter_map(|step| match &step.action {
+        Action::WaitUntil(wait) => match &wait.until {
+            Until::BusinessDays(count) => Some((step, *count, wait.time_zone.parse().ok()?)),
+            Until::Text(_) | Until::Weekday { .. } => None,
+        },
+        Action::Tool { .. }
+        | Action::Wait { .. }
+        | Action::WaitFor(_)
+        | Action::Ask(_)
+        | Action::Handoff(_)
+        | Action::Run(_)
+        | Action::Finish(_) => None,
+    });
+    // Equal waits have equal ends, and a plan may have many.
+    let mut checked: HashMap<(u32, Tz), Option<DateTime<Utc>>> = HashMap::new();
+    let warnings = waits.filter_map(|(step, count, zone)| {
+        let first = checked.entry((count, zone)).or_insert_with(|| {
+            let starts = (0..=366).map(|days| now + TimeDelta::days(days));
+            let is_too_long = |start: &DateTime<Utc>| {
+                let end = plan.working_days.later(zone, *start, count);
+                end.is_none_or(|end| end - *start > longest)
+            };
+            starts.into_iter().find(is_too_long)
+        });
+        let start = (*first)?.date_naive();
+        let message = format!(
+            "{count} business days last more than 90 days if they start on {start}, because of the holidays. The step fails then."
+        );
+        Some(warning(&step.id, message))
+    });
+    warnings.collect()
+}
+
+fn may_be_skipped(step: &PlannedStep) -> bool {
     let is_skipped_late = match &step.action {
         Action::Ask(ask) => ask.on_timeout == OnTimeout::Skip,
         Action::Handoff(handoff) => handoff.on_timeout == OnTimeout::Skip,

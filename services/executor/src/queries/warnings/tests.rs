@@ -197,3 +197,98 @@ fn nodes_disagree_until_an_operator_decides() {
         assert_eq!(disagreement(&entry, &live).is_none(), is_decided);
     }
 }
+
+/// Words 4: a wait that holidays make longer than 90 days is a warning, because the run would fail then.
+#[test]
+fn a_wait_that_holidays_make_too_long_is_a_warning() {
+    let plan = |days: u32| {
+        // Each Monday of ten weeks.
+        let mondays = (0..10).map(|week| {
+            let first: chrono::NaiveDate = "2026-03-02".parse().unwrap();
+            (first + chrono::Days::new(7 * week)).to_string()
+        });
+        let text = json!({
+            "agent": "patient", "calendar": { "holidays": mondays.collect::<Vec<_>>() },
+            "steps": [{ "wait": { "business_days": days } }, { "wait": { "business_days": days } }],
+        });
+        Plan::compile(&text.to_string()).unwrap()
+    };
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    let warnings = long_waits(&plan(60), now);
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    let message = &warnings[0].message;
+    assert!(
+        message.contains("60 business days last more than 90 days"),
+        "{message}"
+    );
+    assert_eq!(long_waits(&plan(50), now), []);
+    let later = "2027-01-01T00:00:00Z".parse().unwrap();
+    assert_eq!(
+        long_waits(&plan(60), later),
+        [],
+        "these holidays have passed"
+    );
+}
+
+/// Gate 1: arguments that a built-in tool does not take are a warning, and placeholders may have any value.
+#[tokio::test]
+async fn wrong_arguments_of_a_built_in_tool_are_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let queries = queries(&folder).await;
+    let acme = "acme".parse().unwrap();
+    let warnings = async |tool: &str, args: Value| {
+        let text = json!({ "agent": "a", "steps": [{ "tool": tool, "args": args }] });
+        let plan = Plan::compile(&text.to_string()).unwrap();
+        let steps = crate::domain::agent::planned_steps(&plan);
+        let found = queries.warnings(&acme, &plan, &steps).await.unwrap();
+        found.into_iter().map(|it| it.message).collect::<Vec<_>>()
+    };
+    for (tool, args) in [
+        ("send_email", json!({ "to": "a@x.example", "body": "x" })),
+        (
+            "send_email",
+            json!({ "to": "a@x.example", "subject": 5, "body": "x" }),
+        ),
+        (
+            "send_email",
+            json!({ "to": "{{ contact.email }}", "subject": "x", "body": "x", "cc": "b@x.example" }),
+        ),
+        ("log", json!({ "message": "x", "level": "loud" })),
+        ("create_task", json!({ "title": "x", "priority": "huge" })),
+        ("update_contact", json!({ "replied": true })),
+        ("search_contacts", json!({ "limit": 500, "tag": "x" })),
+        ("http_request", json!({ "uri": "https://x.example" })),
+        ("add_tag", json!({ "tag": ["x"] })),
+    ] {
+        let found = warnings(tool, args.clone()).await;
+        assert_eq!(found.len(), 1, "{tool} {args}: {found:?}");
+        assert!(found[0].contains("do not fit `args_schema`"), "{found:?}");
+    }
+    for (tool, args) in [
+        (
+            "send_email",
+            json!({ "to": "{{ contact.email }}", "subject": "{{ input.x }}", "body": "x", "reply_to": "b@x.example", "idempotent": true }),
+        ),
+        (
+            "log",
+            json!({ "message": "x", "level": "{{ input.level }}" }),
+        ),
+        (
+            "create_task",
+            json!({ "title": "x", "priority": "medium", "due": "2 days", "tags": ["a"] }),
+        ),
+        (
+            "search_contacts",
+            json!({ "fields": { "stage": "won" }, "limit": 5 }),
+        ),
+        (
+            "http_request",
+            json!({ "url": "https://x.example", "method": "POST", "body": { "a": [1] } }),
+        ),
+        ("add_tag", json!({ "tags": ["x", "y"] })),
+        ("set", json!({ "anything": [1] })),
+    ] {
+        let found = warnings(tool, args.clone()).await;
+        assert_eq!(found, Vec::<String>::new(), "{tool} {args}");
+    }
+}

@@ -19,7 +19,8 @@ use crate::domain::run::{Step, StepPhase, Timer};
 use crate::domain::{Reply, RunInput};
 use columns::{Column, columns, tool_missing};
 use plans::{
-    ASKED, FANNED_OUT, HANDED, IDEMPOTENT, ONCE_ONLY, PLANNED, RUNS, SIGNAL, SKIPPED, WAITING,
+    ASKED, FANNED_OUT, GATED, HANDED, IDEMPOTENT, ONCE_ONLY, PLANNED, RUNS, SIGNAL, SKIPPED,
+    WAITING,
 };
 use texts::{HEAD, LEGEND};
 use worlds::{after, ask, asks, lose, park, queued, take};
@@ -108,6 +109,7 @@ fn row_of(step: &Step) -> &'static str {
         StepPhase::AwaitingPerson(on) => match (&on.taken, on.kind) {
             (Some(_), _) => "taken over",
             (None, HoldKind::Handoff) => "handed off",
+            (None, HoldKind::Approval) => "gated",
             (None, _) => "asked",
         },
         StepPhase::Completed { .. } => "completed",
@@ -169,6 +171,8 @@ fn table_rows() -> Vec<TableRow> {
         same("uncertain, paused", uncertain(hold)),
         same("asked", World::started(ASKED)),
         same("asked, paused", after(World::started(ASKED), hold)),
+        same("gated", World::started(GATED)),
+        same("gated, paused", after(World::started(GATED), hold)),
         same("handed off", World::started(HANDED)),
         same("handed off, paused", after(World::started(HANDED), hold)),
         same("taken over", after(World::started(HANDED), take)),

@@ -208,3 +208,28 @@ fn wait_for_and_finish_are_read() {
         );
     }
 }
+
+/// Words 5: the wait for a reply may be written as the tool of the sources.
+#[test]
+fn the_tool_that_waits_for_a_reply_is_a_wait() {
+    let step = |text: &str| {
+        let text = format!("agent: a\nsteps:\n  - {text}\n");
+        Plan::compile(&text).map(|plan| plan.steps[0].action.clone())
+    };
+    let wait = "wait_for: { signal: contact.reply, timeout: 5 days, on_timeout: skip }";
+    let tool = "{ tool: wait_until_reply, args: { timeout: 5 days } }";
+    assert_eq!(step(tool), step(wait));
+    let wait = "wait_for: { signal: contact.reply, on_timeout: fail }";
+    let tool = "{ tool: wait_until_reply, args: { on_timeout: fail } }";
+    assert_eq!(step(tool), step(wait));
+    assert!(step("tool: wait_until_reply").is_ok());
+    for wrong in [
+        "{ days: 5 }",
+        "{ timeout: 91 days }",
+        "[5]",
+        "{ on_timeout: continue }",
+    ] {
+        let found = step(&format!("{{ tool: wait_until_reply, args: {wrong} }}"));
+        assert!(wrong == "[5]" || found.is_err(), "{wrong}: {found:?}");
+    }
+}

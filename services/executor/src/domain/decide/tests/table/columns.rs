@@ -287,6 +287,12 @@ pub(super) fn columns() -> Vec<Column> {
         on(false, "timed out", |it| {
             closed(it, HoldOutcome::Timeout, Value::Null)
         }),
+        on(false, "approved", |it| {
+            closed(it, HoldOutcome::Approved, json!(""))
+        }),
+        on(false, "rejected", |it| {
+            closed(it, HoldOutcome::Rejected, json!("no"))
+        }),
         on(false, "taken over", |it| {
             closed(it, HoldOutcome::TakenOver, Value::Null)
         }),

@@ -25,6 +25,14 @@ pub(super) const SKIPPED: &str = "
 ";
 pub(super) const ASKED: &str = "  - id: it\n    ask: { question: Go on? }\n  - wait: 1 day\n";
 pub(super) const HANDED: &str = "  - id: it\n    handoff: { to: \"@user.ada\" }\n  - wait: 1 day\n";
+/// An approval covers the call.
+pub(super) const GATED: &str = "
+  - id: it
+    tool: send_email
+    args: { to: x@x.example }
+    approval: { from: \"@role.manager\" }
+  - wait: 1 day
+";
 pub(super) const SIGNAL: &str = "  - id: it\n    wait_for: paid\n  - wait: 1 day\n";
 pub(super) const FANNED_OUT: &str = "
   - id: it
