@@ -91,6 +91,10 @@ async fn approves_early(args: &[&str]) {
         steps[1]["status"], "waiting_confirm",
         "another version is another call: {steps}"
     );
+    assert_eq!(
+        (&steps[0]["risk"], &steps[1]["risk"]),
+        (&Value::Null, &json!("high"))
+    );
     assert_eq!(shop.calls().len(), 1);
 }
 

@@ -18,7 +18,7 @@ mod tools;
 mod unoffered;
 mod warnings;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ use holdpoint_contracts::rehearsal::RehearseAgent;
 use holdpoint_contracts::run::{Page, RunView, StepView};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_contracts::suspension::{EndedRuns, GetSnapshot};
-use holdpoint_contracts::tool::Risk;
+use holdpoint_contracts::tool::{Risk, built_in_risk};
 use holdpoint_ids::{AgentName, RunId, Workspace};
 use holdpoint_kernel::{Queries, check_limit, cut_items, cut_page, read_query, write_reply};
 use holdpoint_store::StoreError;
@@ -59,7 +59,7 @@ use crate::domain::run::fan_out::approval_name;
 use crate::domain::run::{StepApproval, original_args_name};
 use crate::domain::tool::is_built_in;
 use crate::domain::view::{ORIGINAL_ARGS_BYTES_MAX, StoredSteps, shown_input, within_view};
-use crate::domain::{Agent, Contact, Fact, Need, Refusal, Run};
+use crate::domain::{Agent, Contact, Fact, Need, Refusal, Run, ToolEntry};
 use crate::store;
 use overlay::Overlay;
 use query_error::QueryError;
@@ -332,7 +332,7 @@ impl ExecutorQueries {
         let edited = stored.edited_steps(&run);
         let mut steps = run.step_views(&plan, stored);
         self.add_original_args(&run, &edited, &mut steps).await?;
-        self.mark_risky_steps(&run, &mut steps).await?;
+        self.add_risks(&run, &mut steps).await?;
         self.add_early_calls(&run, &plan, &mut steps).await?;
         self.add_child_statuses(workspace, &mut steps).await?;
         let mut view = RunView {
@@ -379,19 +379,21 @@ impl ExecutorQueries {
         })
     }
 
-    /// A step on a tool of high risk needs an approval, also before it has asked for one (S2-R2).
-    async fn mark_risky_steps(&self, run: &Run, steps: &mut [StepView]) -> Result<(), StoreError> {
-        let unmarked = steps.iter().filter(|step| !step.waiting_confirm);
-        let names = unmarked.filter_map(|step| step.tool.clone());
+    /// The risk of each tool. A step on a tool of high risk needs an approval, also before it has asked for one (S2-R2).
+    async fn add_risks(&self, run: &Run, steps: &mut [StepView]) -> Result<(), StoreError> {
+        let names = steps.iter().filter_map(|step| step.tool.clone());
         let names: BTreeSet<_> = names.filter(|name| !is_built_in(name.as_str())).collect();
-        if names.is_empty() {
-            return Ok(());
-        }
-        let entries = self.tool_entries(&run.workspace, names).await?;
+        let entries = match names.is_empty() {
+            true => BTreeMap::new(),
+            false => self.tool_entries(&run.workspace, names).await?,
+        };
         for step in steps {
-            let entry = step.tool.as_ref().and_then(|name| entries.get(name));
-            step.waiting_confirm |=
-                entry.is_some_and(|entry| !entry.is_deleted() && entry.risk() == Risk::High);
+            let Some(name) = &step.tool else { continue };
+            let entry = entries.get(name).filter(|entry| !entry.is_deleted());
+            let is_built_in = is_built_in(name.as_str());
+            let built_in = is_built_in.then(|| built_in_risk(name.as_str()));
+            step.risk = entry.map(ToolEntry::risk).or(built_in);
+            step.waiting_confirm |= !is_built_in && step.risk == Some(Risk::High);
         }
         Ok(())
     }

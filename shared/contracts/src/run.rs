@@ -10,6 +10,8 @@ use strum::{EnumString, IntoStaticStr, VariantArray};
 
 mod child_runs;
 
+use crate::tool::Risk;
+
 pub use crate::page::Page;
 pub use child_runs::{ChildRunView, ParentRunView};
 
@@ -239,6 +241,9 @@ pub struct StepView {
     pub kind: String,
     pub status: StepStatus,
     pub tool: Option<ToolName>,
+    /// The present risk of the tool (S2-R15). None: the step calls no tool, or nothing is registered for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk: Option<Risk>,
     /// One line for people: what this step does.
     pub action: String,
     /// The arguments as they were resolved.

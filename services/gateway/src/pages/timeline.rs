@@ -6,6 +6,7 @@ use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::{
     ActionResult, ApprovalState, ApprovalView, FailedAttempt, RunView, StepView,
 };
+use holdpoint_contracts::tool::Risk;
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -37,6 +38,7 @@ fn step(step: &StepView, zone: Tz) -> Markup {
             div.row {
                 span.what { strong { (one_line(&step.action, 300)) } span.muted.block { (one_line(&step.id, 100))
                     @if let Some(tool) = &step.tool { " · " (tool) }
+                    @if step.risk == Some(Risk::High) { " · high risk" }
                     @if step.attempts > 1 { " · " (step.attempts) " attempts" }
                     @if let Some(at) = step.started_at { " · " (labels::instant(at, zone)) }
                 } }

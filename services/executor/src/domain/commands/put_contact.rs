@@ -2,7 +2,9 @@
 //! changes.
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::contact::{ACTIVITY_CHARS_MAX, CONTACT_BYTES_MAX, SUBJECT_CHARS_MAX};
+use holdpoint_contracts::contact::{
+    ACTIVITY_CHARS_MAX, Activity, CONTACT_BYTES_MAX, SUBJECT_CHARS_MAX,
+};
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_ids::ContactId;
 use serde_json::{Map, Value};
@@ -47,15 +49,7 @@ pub(crate) fn change_contact(
                 activity, patch, ..
             },
         ) => {
-            let subject = activity.subject.as_deref().unwrap_or_default();
-            for (name, text, most) in [
-                ("text", activity.text.as_str(), ACTIVITY_CHARS_MAX),
-                ("subject", subject, SUBJECT_CHARS_MAX),
-            ] {
-                if text.chars().count() > most {
-                    return Err(Refusal::ActivityTooLong(name, most).into());
-                }
-            }
+            check_lengths(activity)?;
             (merge_patch(&known.fields, patch), false)
         }
         (Some(_), ContactInput::Delete) => (Map::new(), true),
@@ -98,6 +92,19 @@ pub(crate) fn change_contact(
         return Ok(Outcome::Unchanged(answer));
     }
     decided(Aggregate::Contact(next), effects, answer)
+}
+
+fn check_lengths(activity: &Activity) -> Result<(), Refusal> {
+    let subject = activity.subject.as_deref().unwrap_or_default();
+    for (name, text, most) in [
+        ("text", activity.text.as_str(), ACTIVITY_CHARS_MAX),
+        ("subject", subject, SUBJECT_CHARS_MAX),
+    ] {
+        if text.chars().count() > most {
+            return Err(Refusal::ActivityTooLong(name, most));
+        }
+    }
+    Ok(())
 }
 
 fn contact_effects(next: &Contact, input: &ContactInput) -> Vec<Effect> {

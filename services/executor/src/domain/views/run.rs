@@ -304,6 +304,7 @@ impl Run {
                 kind: planned.action.kind().to_owned(),
                 status: step.map_or(row.status, |step| step.phase.status()),
                 tool,
+                risk: None,
                 action: shown_action(planned, step, &row),
                 inline: (row.claimed_by.as_ref())
                     .is_some_and(|node| node.as_str().starts_with(INLINE_NODE)),

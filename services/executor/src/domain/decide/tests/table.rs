@@ -171,8 +171,6 @@ fn table_rows() -> Vec<TableRow> {
         same("uncertain, paused", uncertain(hold)),
         same("asked", World::started(ASKED)),
         same("asked, paused", after(World::started(ASKED), hold)),
-        same("gated", World::started(GATED)),
-        same("gated, paused", after(World::started(GATED), hold)),
         same("handed off", World::started(HANDED)),
         same("handed off, paused", after(World::started(HANDED), hold)),
         same("taken over", after(World::started(HANDED), take)),
@@ -190,8 +188,16 @@ fn table_rows() -> Vec<TableRow> {
         }),
     ];
     rows.extend(run_rows().into_iter().chain(missing_rows()));
-    rows.extend(suspended_rows());
+    rows.extend(gated_rows().into_iter().chain(suspended_rows()));
     rows
+}
+
+/// The step waits for its approval.
+fn gated_rows() -> [TableRow; 2] {
+    let gated = World::started(GATED);
+    let mut paused = gated.clone();
+    paused.pause();
+    [same("gated", gated), same("gated, paused", paused)]
 }
 
 /// The step waits for a child run.
