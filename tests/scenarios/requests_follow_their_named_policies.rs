@@ -200,3 +200,33 @@ async fn a_step_with_an_unknown_policy_asks_without_it() {
         "{note}"
     );
 }
+
+/// S2-R4: every doubt means no. A gated call is not asked without its policy, and a retry asks by the mended one.
+#[tokio::test]
+async fn a_gated_step_without_its_policy_fails_until_it_is_mended() {
+    let world = World::with_real_time().await;
+    let pay = json!([{ "tool": "log", "args": { "message": "paid" },
+        "approval": { "policy": "two-managers" } }]);
+    world.agent("refund", pay).await;
+    let run = world.start_run("refund", json!({})).await;
+    let shown = world.until_status(&run, "failed").await;
+    assert_eq!(shown["failure"]["class"], "policy", "{shown}");
+    assert_eq!(shown["failure"]["code"], "policy_unavailable", "{shown}");
+    let message = shown["failure"]["message"].as_str().unwrap();
+    let expected = "unknown policy `two-managers`; expected one of `default-approval`";
+    assert!(message.contains(expected), "{message}");
+
+    let policy =
+        json!({ "name": "two-managers", "kind": "approval", "from": "@role.owner", "need": 2 });
+    assert_eq!(post(&world, "/policies", policy).await.0, 201);
+    let path = format!("/runs/{run}/retry");
+    let (status, retried) = post(&world, &path, json!({})).await;
+    assert_eq!(status, 200, "{retried}");
+    world.until_status(&run, "awaiting_approval").await;
+    let requests = world.up.get("/requests?status=open").await.unwrap().1;
+    assert_eq!(
+        requests["items"][0]["votes"],
+        json!({ "have": 0, "need": 2 }),
+        "{requests}"
+    );
+}

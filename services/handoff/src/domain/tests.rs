@@ -1,5 +1,6 @@
 //! The core by examples, by its table, and by properties.
 
+mod approval_policies;
 mod approved_items;
 mod ask_again;
 mod decide_request;

@@ -182,6 +182,25 @@ fn a_changed_call_is_asked_again() {
     assert_eq!(world.handed.len(), 1);
 }
 
+/// S2-R4: a call whose policy is unknown is not asked, so that its step fails. A retry asks again.
+#[test]
+fn a_call_without_its_policy_fails_its_step() {
+    let mut world = World::started(TWO);
+    let message = "unknown policy `two-managers`; expected one of `on-call`";
+    let data = json!({ "code": "policy_unavailable", "message": message });
+    let first = decide(&mut world, HoldOutcome::Cancelled, data);
+    let failure = world.view().failure.unwrap();
+    assert_eq!(
+        (failure.class, failure.code.as_str()),
+        (FailureClass::Policy, "policy_unavailable")
+    );
+    assert_eq!(failure.message, format!("pay: {message}"));
+    world.retry(None);
+    assert_eq!(world.status(), RunStatus::AwaitingApproval);
+    assert_ne!(hold(&world), first);
+    assert!(world.handed.is_empty());
+}
+
 /// Gate: `valid_for` continues during a pause.
 #[test]
 fn an_approval_expires_during_a_pause() {
