@@ -46,6 +46,7 @@ fn approve_step(transition: &mut RunTransition<'_>, index: usize, closing: &Hold
         comment: comment.as_str().map(str::to_owned),
         is_edited: edited.is_some(),
         edited_digest: None,
+        votes: closing.approval.clone().unwrap_or_default().votes,
     };
     let Some(id) = record_decision(transition, index, ApprovalState::Approved, decision) else {
         return;
@@ -73,6 +74,7 @@ fn reject_step(transition: &mut RunTransition<'_>, index: usize, closing: &HoldC
         comment: Some(reason.to_owned()),
         is_edited: false,
         edited_digest: None,
+        votes: Vec::new(),
     };
     if record_decision(transition, index, ApprovalState::Rejected, decision).is_none() {
         return;

@@ -10,7 +10,7 @@ use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
 use super::tools::{spec, with};
-use super::world::{Heard, World, done};
+use super::world::{Heard, World, done, user};
 use crate::domain::{DeliveredStep, Reply, RunInput};
 
 const TWO: &str = "  - id: pay
@@ -254,7 +254,7 @@ fn an_expired_approval_loads_all_that_it_needs_at_once() {
 #[test]
 fn the_approval_of_a_disabled_user_is_void() {
     let mut world = World::started(TWO);
-    world.is_ada_active = false;
+    world.users.insert("ada".to_owned(), user(false, &[]));
     decide(&mut world, HoldOutcome::Approved, json!(null));
     assert!(world.handed.is_empty());
     let asked = world.event(EventType::RunAwaitingApproval);

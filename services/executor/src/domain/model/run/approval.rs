@@ -1,6 +1,7 @@
 //! The approval of a gated step (S2-R3, S2-R4).
 
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::hold::ApprovalVote;
 use holdpoint_contracts::run::ApprovalState;
 use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,9 @@ pub struct ApprovalDecision {
     /// Of the edited call, from its first dispatch on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited_digest: Option<String>,
+    /// The votes of an approval; empty: the decision is older than this field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub votes: Vec<ApprovalVote>,
 }
 
 /// Name of the value with the arguments that a person gave a step. No step can have this name.
