@@ -197,10 +197,11 @@ pub(crate) fn gate_needs(run: &Run, step: &Step) -> Vec<Need> {
     voters.into_iter().chain(edited).collect()
 }
 
-/// Whether a dispatched gated step may start at this instant.
+/// Whether a dispatched gated step may start at this instant. `input_needs` loads its voters.
 pub(crate) fn may_start_gated(transition: &RunTransition<'_>, step: &Step) -> bool {
     let approval = step.approval.as_deref();
-    approval.is_some_and(|approval| approval.valid_decision(transition.now).is_some())
+    let decision = approval.and_then(|approval| approval.valid_decision(transition.now));
+    decision.is_some_and(|decision| find_lost_vote(transition, decision).is_none())
 }
 
 fn parent_id(transition: &RunTransition<'_>, index: usize) -> Option<String> {

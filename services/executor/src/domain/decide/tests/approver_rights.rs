@@ -5,12 +5,14 @@ use std::sync::Arc;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{ApprovalRecord, ApprovalVote, HoldOutcome};
 use holdpoint_contracts::run::{ResumeMode, RunStatus};
+use holdpoint_contracts::steps::Grant;
 use holdpoint_ids::HoldId;
 use serde_json::json;
 
-use super::world::{World, closing, user};
-use crate::domain::KnownUser;
+use super::approvals::start_as;
+use super::world::{Heard, World, closing, user};
 use crate::domain::run::person_hold::HoldClosure;
+use crate::domain::{KnownUser, Reply};
 
 const PAY: &str = "  - id: pay
     tool: send_email
@@ -189,6 +191,60 @@ fn a_takeover_needs_the_right_too() {
     put(&mut world, "ada", user(true, &["member"]));
     world.lose("pay");
     assert_eq!(world.handed.len(), 2, "it was not dispatched again");
+    assert_eq!(world.status(), RunStatus::AwaitingApproval);
+}
+
+/// Gate: the approver's right is checked again when a worker wants to start the step. Nothing runs, and people are asked
+/// again.
+#[test]
+fn a_queued_step_whose_approver_lost_the_right_does_not_start() {
+    let votes = [
+        vote("bob", &["@role.manager"]),
+        vote("ada", &["@role.manager"]),
+    ];
+    let lost = user(true, &["member"]);
+    for (name, fact) in [
+        ("ada", Some(lost.clone())),
+        ("bob", Some(lost)),
+        ("bob", Some(user(false, &["member", "manager"]))),
+        ("ada", None),
+    ] {
+        let mut world = dispatched(PAY, &votes);
+        match fact {
+            Some(fact) => put(&mut world, name, fact),
+            None => drop(world.users.remove(name)),
+        }
+        assert!(matches!(
+            start_as(&mut world, "pay", false),
+            Heard::Decided(Reply::Grant(Grant::Drop))
+        ));
+        assert_eq!(world.status(), RunStatus::AwaitingApproval);
+        assert_eq!(world.handed.len(), 1, "it was not dispatched again");
+        let asked = world.event(EventType::RunAwaitingApproval);
+        assert!(asked.message.contains("is void"), "{}", asked.message);
+    }
+    let mut world = dispatched(PAY, &votes);
+    assert!(matches!(
+        start_as(&mut world, "pay", false),
+        Heard::Decided(Reply::Grant(Grant::Go))
+    ));
+}
+
+/// The kernel loads needs at most four times: the voters come first, then the tool, the call, and the briefing of a
+/// handoff on failure.
+#[test]
+fn a_lost_right_loads_all_that_it_needs_in_time() {
+    let plan = "  - id: pay
+    tool: own.pay
+    args: { n: 1 }
+    on_error: handoff
+    approval: { from: \"@role.manager\" }
+  - id: rest
+    wait: 1 day
+";
+    let mut world = dispatched(plan, &[vote("ada", &["@role.manager"])]);
+    put(&mut world, "ada", user(true, &["member"]));
+    start_as(&mut world, "pay", false);
     assert_eq!(world.status(), RunStatus::AwaitingApproval);
 }
 
