@@ -293,6 +293,7 @@ fn ask_approval(
             hold: id,
             digest: item.digest,
             valid_ms: rule.valid_ms,
+            valid_by_policy: rule.valid_by_policy,
             state: ApprovalState::Requested,
             decision: None,
             is_covered: item.notified_with.is_some(),

@@ -51,6 +51,13 @@ fn approve_step(transition: &mut RunTransition<'_>, index: usize, closing: &Hold
     let Some(id) = record_decision(transition, index, ApprovalState::Approved, decision) else {
         return;
     };
+    let policy_ms = closing.approval.as_ref().and_then(|it| it.valid_ms);
+    if let Some(policy_ms) = policy_ms
+        && let Some(step) = transition.step_mut(index)
+        && let Some(approval) = step.approval.as_mut()
+    {
+        approval.limit_validity(policy_ms);
+    }
     let with = if edited.is_some() {
         " with edited arguments"
     } else {

@@ -229,7 +229,7 @@ impl Request {
         };
         Some(ApprovalRecord {
             votes: votes.iter().map(vote).collect(),
-            valid_ms: None,
+            valid_ms: self.progress.resolved_policies.valid_ms,
         })
     }
 

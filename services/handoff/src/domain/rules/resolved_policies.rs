@@ -161,6 +161,7 @@ impl PolicyResolver<'_> {
             return Err(error(message));
         }
         self.resolved.votes = Some(votes);
+        self.resolved.valid_ms = rules.valid_for;
         if !rules.from.is_empty() {
             if !self.spec.to.is_empty() && !is_run_approval {
                 let message = format!("`{name}` states the recipients, so `to` must be omitted");

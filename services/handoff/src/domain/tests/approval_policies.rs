@@ -173,6 +173,24 @@ fn the_stricter_of_a_step_and_its_policy_counts() {
     }
 }
 
+/// API, Policy: the closure says how long an approval by the policy counts, as it was when the request was opened.
+#[test]
+fn the_closure_has_the_time_of_the_policy() {
+    for valid_for in [Some(DAY_MS), None] {
+        let mut world = World::new();
+        let rules = ApprovalRules {
+            valid_for,
+            ..of_ops(1, false)
+        };
+        put(&mut world, "ops", PolicyRules::Approval(rules));
+        ask(&mut world, naming(&["ops"]));
+        put(&mut world, "ops", two_of_ops());
+        world.decide_as("oscar", Decision::approve(None)).unwrap();
+        let closed = world.closed();
+        assert_eq!(closed[0].approval.as_ref().unwrap().valid_ms, valid_for);
+    }
+}
+
 /// A question and a handoff decide about no risk, so that the run goes on without the policy.
 #[test]
 fn questions_and_handoffs_are_opened_without_an_unknown_policy() {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use chrono::TimeDelta;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{ApprovalRecord, ApprovalVote, HoldOutcome};
 use holdpoint_contracts::run::{ResumeMode, RunStatus};
@@ -246,6 +247,35 @@ fn a_lost_right_loads_all_that_it_needs_in_time() {
     put(&mut world, "ada", user(true, &["member"]));
     start_as(&mut world, "pay", false);
     assert_eq!(world.status(), RunStatus::AwaitingApproval);
+}
+
+/// API, Policy: an approval by a policy counts for its `valid_for`. A shorter time of the step counts instead.
+#[test]
+fn an_approval_counts_as_long_as_its_policy_says() {
+    for (own, minutes_of_policy, expires_after) in [
+        ("", Some(30), 30),
+        ("", Some(3 * 24 * 60), 3 * 24 * 60),
+        ("", None, 24 * 60),
+        (", valid_for: 20m", Some(30), 20),
+        (", valid_for: 2h", Some(30), 30),
+        (", valid_for: 2h", None, 2 * 60),
+    ] {
+        for (minutes, calls) in [(expires_after, 1), (expires_after + 1, 0)] {
+            let approval = format!("{{ policy: managers{own} }}");
+            let plan = PAY.replace("{ from: \"@role.manager\" }", &approval);
+            let mut world = World::started(&plan);
+            world.pause();
+            let id = hold(&world);
+            let mut closing = approved(&world, &[vote("ada", &["@user.ada"])]);
+            let valid_ms = minutes_of_policy.map(|minutes: u64| minutes * 60_000);
+            closing.approval.as_mut().unwrap().valid_ms = valid_ms;
+            world.close_at(id, closing);
+            world.pass(TimeDelta::minutes(minutes));
+            world.resume(ResumeMode::Continue);
+            let case = (own, minutes_of_policy, minutes);
+            assert_eq!(world.handed.len(), calls, "{case:?}");
+        }
+    }
 }
 
 /// A closure of an older version has no votes. Its decider must be active.
