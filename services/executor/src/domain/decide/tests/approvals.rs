@@ -313,6 +313,29 @@ fn a_new_version_of_the_tool_is_asked_again() {
     assert_eq!(world.status(), RunStatus::AwaitingApproval);
 }
 
+/// Gate, bad input: edited arguments that break the schema of the tool are not dispatched, even if they were approved.
+#[test]
+fn edited_arguments_that_break_the_schema_are_not_dispatched() {
+    let mut strict = spec(Risk::High);
+    strict.args_schema = Some(json!({ "properties": { "n": { "maximum": 5 } } }));
+    for (n, code) in [(6, Some("invalid_args")), (5, None)] {
+        let mut world = with(strict.clone(), false);
+        assert_eq!(world.status(), RunStatus::AwaitingApproval);
+        let edited = json!({ "n": n });
+        let data = json!({ "comment": null, "edited_args": edited });
+        decide(&mut world, HoldOutcome::Approved, data);
+        let failure = world.view().failure;
+        let shown = failure.as_ref().map(|failure| failure.code.as_str());
+        assert_eq!(shown, code);
+        if let Some(failure) = failure {
+            assert!(world.handed.is_empty());
+            assert!(failure.message.contains("`/n`"), "{}", failure.message);
+        } else {
+            assert_eq!(world.handed[0].args, edited);
+        }
+    }
+}
+
 /// What was approved is what runs: an order number that a double rounds is not approved.
 #[test]
 fn a_call_with_an_inexact_integer_fails() {
