@@ -239,6 +239,10 @@ async fn an_approval_ends_with_the_right_and_with_the_time_of_its_policy() {
     let max = Person::join(&world.up, "max", &["member", "manager"])
         .await
         .unwrap();
+    // Without another manager the second request would be addressed to the owners.
+    Person::join(&world.up, "moe", &["member", "manager"])
+        .await
+        .unwrap();
     let policy = json!({ "name": "managers", "kind": "approval", "from": "@role.manager",
         "valid_for": "1h" });
     assert_eq!(post(&world, "/policies", policy).await.0, 201);
