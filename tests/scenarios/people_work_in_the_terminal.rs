@@ -6,6 +6,7 @@ use holdpoint_testkit::{Person, holdpoint_binary, until};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
+use crate::shop::Shop;
 use crate::world::{PATIENCE, World, log};
 
 fn command(world: &World, args: &[&str]) -> Command {
@@ -308,4 +309,48 @@ async fn several_requests_are_decided_at_the_version_that_was_seen() {
     let (code, gone) = run_command(&world, &["withdraw", opened["id"].as_str().unwrap()]).await;
     assert_eq!(code, Some(0), "{gone}");
     assert!(gone.contains("withdrawn"), "{gone}");
+}
+
+/// Gate, S2-R4: a person approves a call with other arguments. Those that do not fit the schema of the tool are refused with
+/// their place, and the call has those that fit.
+#[tokio::test]
+async fn a_call_is_approved_with_edited_arguments_in_the_terminal() {
+    let world = World::with_real_time().await;
+    let shop = Shop::open().await;
+    let schema = json!({ "type": "object", "required": ["order", "amount"],
+        "properties": { "order": { "type": "string" }, "amount": { "type": "integer", "maximum": 250 } } });
+    let tool = json!({ "name": "payments.refund", "version": "1", "risk": "high", "idempotent": true,
+        "args_schema": schema, "http": { "method": "POST", "url": shop.url("/refunds") } });
+    let (status, put) = world.up.post("/tools", &tool).await.unwrap();
+    assert_eq!(status, 201, "{put}");
+    let args = json!({ "order": "o-1", "amount": 250 });
+    let step = json!({ "id": "pay", "tool": "payments.refund", "args": args });
+    world.agent("refund", json!([step])).await;
+    let run = world.start_run("refund", json!({})).await;
+    let id = waiting(&world, "approval").await;
+
+    let approve = async |args: &str| run_command(&world, &["approve", &id, "--args", args]).await;
+    let (code, refused) = approve(r#"{"order":"o-1","amount":"all"}"#).await;
+    assert_eq!(code, Some(4), "{refused}");
+    assert!(refused.contains("/edited_args/amount"), "{refused}");
+    let (code, refused) = approve(r#"{"order":"o-1","amount":251}"#).await;
+    assert_eq!(code, Some(4), "{refused}");
+    assert!(refused.contains("/edited_args/amount"), "{refused}");
+    let (code, refused) = approve(r#"{"order":"o-1"}"#).await;
+    assert_eq!(code, Some(4), "{refused}");
+    assert!(refused.contains("amount"), "{refused}");
+    let (code, usage) = approve(r#"{"amount":"#).await;
+    assert_eq!(code, Some(2), "{usage}");
+    assert_eq!(world.run(&run).await["status"], "awaiting_approval");
+    assert!(shop.calls().is_empty(), "no call before the approval");
+
+    let (code, said) = approve(r#"{"order":"o-1","amount":125}"#).await;
+    assert_eq!(code, Some(0), "{said}");
+    let ended = world.until_status(&run, "completed").await;
+    let edited = json!({ "order": "o-1", "amount": 125 });
+    let calls = shop.calls();
+    assert_eq!(calls.len(), 1);
+    let sent: Value = serde_json::from_str(&calls[0].body).unwrap();
+    assert_eq!(sent, edited);
+    assert_eq!(ended["steps"][0]["request"], edited, "{ended}");
 }

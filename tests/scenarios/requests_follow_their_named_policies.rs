@@ -77,7 +77,7 @@ async fn a_hold_follows_its_named_policies() {
         refused["detail"].as_str().unwrap().contains("`on-call`"),
         "{refused}"
     );
-    let valid_for = json!({ "name": "gate", "kind": "approval", "valid_for": "1h" });
+    let valid_for = json!({ "name": "gate", "kind": "approval", "valid_for": "91d" });
     let (status, refused) = post(&world, "/policies", valid_for).await;
     assert_eq!(status, 422);
     assert_eq!(refused["errors"][0]["pointer"], "/valid_for", "{refused}");
@@ -199,4 +199,108 @@ async fn a_step_with_an_unknown_policy_asks_without_it() {
         note.contains("unknown policy `night`; expected one of `managers`"),
         "{note}"
     );
+}
+
+/// S2-R4: every doubt means no. A gated call is not asked without its policy, and a retry asks by the mended one.
+#[tokio::test]
+async fn a_gated_step_without_its_policy_fails_until_it_is_mended() {
+    let world = World::with_real_time().await;
+    let pay = json!([{ "tool": "log", "args": { "message": "paid" },
+        "approval": { "policy": "two-managers" } }]);
+    world.agent("refund", pay).await;
+    let run = world.start_run("refund", json!({})).await;
+    let shown = world.until_status(&run, "failed").await;
+    assert_eq!(shown["failure"]["class"], "policy", "{shown}");
+    assert_eq!(shown["failure"]["code"], "policy_unavailable", "{shown}");
+    let message = shown["failure"]["message"].as_str().unwrap();
+    let expected = "unknown policy `two-managers`; expected one of `default-approval`";
+    assert!(message.contains(expected), "{message}");
+
+    let policy =
+        json!({ "name": "two-managers", "kind": "approval", "from": "@role.owner", "need": 2 });
+    assert_eq!(post(&world, "/policies", policy).await.0, 201);
+    let path = format!("/runs/{run}/retry");
+    let (status, retried) = post(&world, &path, json!({})).await;
+    assert_eq!(status, 200, "{retried}");
+    world.until_status(&run, "awaiting_approval").await;
+    let requests = world.up.get("/requests?status=open").await.unwrap().1;
+    assert_eq!(
+        requests["items"][0]["votes"],
+        json!({ "have": 0, "need": 2 }),
+        "{requests}"
+    );
+}
+
+/// Gate, S2-R4: a person approves, and then loses the role before the run goes on. The call does not start, people are
+/// asked again, and both requests stay on record. An approval by a policy expires after its `valid_for`.
+#[tokio::test]
+async fn an_approval_ends_with_the_right_and_with_the_time_of_its_policy() {
+    let world = World::with_test_clock().await;
+    let max = Person::join(&world.up, "max", &["member", "manager"])
+        .await
+        .unwrap();
+    // Without another manager the second request would be addressed to the owners.
+    Person::join(&world.up, "moe", &["member", "manager"])
+        .await
+        .unwrap();
+    let policy = json!({ "name": "managers", "kind": "approval", "from": "@role.manager",
+        "valid_for": "1h" });
+    assert_eq!(post(&world, "/policies", policy).await.0, 201);
+    let pay = json!([{ "id": "pay", "tool": "log", "args": { "message": "paid" },
+        "approval": { "policy": "managers" } }]);
+    world.agent("refund", pay).await;
+    let run = world.start_run("refund", json!({})).await;
+    world.settle().await;
+
+    let first = open_request(&world, &[]).await;
+    world.act(&run, "pause", json!({})).await;
+    approve(&world, &max, &first).await;
+    let demoted = json!({ "name": "max", "roles": ["member"] });
+    assert_eq!(post(&world, "/users", demoted).await.0, 201);
+    world.settle().await;
+    world.act(&run, "resume", json!({})).await;
+    world.settle().await;
+    let shown = world.run(&run).await;
+    assert_eq!(shown["status"], "awaiting_approval", "{shown}");
+    let second = open_request(&world, &[&first]).await;
+    let asked = self::shown(&world, &second).await;
+    let question = asked["question"].as_str().unwrap();
+    assert!(
+        question.contains("max may not decide it any more"),
+        "{asked}"
+    );
+    let before = self::shown(&world, &first).await;
+    assert_eq!(before["outcome"], "approved", "{before}");
+
+    let promoted = json!({ "name": "max", "roles": ["member", "manager"] });
+    assert_eq!(post(&world, "/users", promoted).await.0, 201);
+    world.settle().await;
+    world.act(&run, "pause", json!({})).await;
+    approve(&world, &max, &second).await;
+    world.advance("61m").await;
+    world.act(&run, "resume", json!({})).await;
+    world.settle().await;
+    let third = open_request(&world, &[&first, &second]).await;
+    approve(&world, &max, &third).await;
+    world.settle().await;
+    world.until_status(&run, "completed").await;
+}
+
+/// The open request that is none of these.
+async fn open_request(world: &World, known: &[&str]) -> String {
+    until(PATIENCE, "a request is open", async || {
+        let page = world.up.get("/requests?status=open").await.unwrap().1;
+        let items = page["items"].as_array()?.iter();
+        let ids = items.filter_map(|one| one["id"].as_str());
+        let mut new = ids.filter(|id| !known.contains(id));
+        new.next().map(str::to_owned)
+    })
+    .await
+    .unwrap()
+}
+
+async fn approve(world: &World, person: &Person, id: &str) {
+    let path = format!("/requests/{id}/approve");
+    let (status, decided) = person.post(&world.up, &path, &json!({})).await.unwrap();
+    assert_eq!(status, 200, "{decided}");
 }

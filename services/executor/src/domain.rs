@@ -41,7 +41,7 @@ pub use model::scope::WorkspaceScope;
 pub use model::step_row::StepRow;
 pub use model::tool::{Tool, ToolEntry};
 pub use model::{agent, contact, operation, plan, run, scope, time, tool};
-pub use need::{Aggregate, Fact, Key, Need, PlanFact, RunFact};
+pub use need::{Aggregate, Fact, Key, KnownUser, Need, PlanFact, RunFact};
 pub use refusal::Refusal;
 pub(crate) use rules::approval_gate::call_digest;
 pub use rules::contact_search::{check_search, is_found};

@@ -363,6 +363,7 @@ fn closure_input(caller: &Caller<'_>, closed: HoldClosed) -> Input {
         at: closed.at,
         handoff_events: closed.handoff_events,
         by_rung: closed.by_rung,
+        approval: closed.approval,
     };
     let hold = closed.id;
     caller.run_input(hold.run, RunInput::HoldClosed { hold, closing })

@@ -225,6 +225,7 @@ impl Outbound<ExecutorDomain> for Executor {
                     at: self.clock.now(),
                     handoff_events: Vec::new(),
                     by_rung: None,
+                    approval: None,
                 },
             },
             TIMER => RunInput::Incident {

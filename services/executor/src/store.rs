@@ -63,6 +63,7 @@ use self::suspension::{snapshot_row, tool_calls};
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, RunId, UserName, Workspace};
@@ -74,7 +75,7 @@ use sea_orm::DatabaseConnection;
 use self::erasure::erase;
 use self::retention::delete_expired;
 use crate::domain::scope::Scope;
-use crate::domain::{Aggregate, Effect, ExecutorDomain, Fact, Key, Lease, Need};
+use crate::domain::{Aggregate, Effect, ExecutorDomain, Fact, Key, KnownUser, Lease, Need};
 use crate::executor::Executor;
 
 pub(crate) use activity_row::{mails_of, newest as activities_of};
@@ -229,7 +230,11 @@ impl Store<ExecutorDomain> for Executor {
         for (workspace, names) in users {
             for user in directory::find_all(db, workspace, &names).await? {
                 let need = Need::User(workspace.clone(), user.name);
-                found.push((need, Fact::User(user.active)));
+                let fact = KnownUser {
+                    is_active: user.active,
+                    roles: user.roles,
+                };
+                found.push((need, Fact::User(Arc::new(fact))));
             }
         }
         Ok(found)

@@ -25,7 +25,9 @@ pub use input::{
 };
 pub use model::aggregate::{Aggregate, Key};
 pub use model::policy::{Policy, ResolvedPolicies};
-pub use model::progress::{AuditStamp, Ladder, PendingHandoffEvents, RequestProgress, RungEnd};
+pub use model::progress::{
+    AuditStamp, Ladder, PendingHandoffEvents, RequestProgress, RungEnd, Vote,
+};
 pub use model::request::{End, Owner, Phase, Request, Timer};
 pub use model::standing_approval::{CallKind, CountedStandingApproval, StandingApproval};
 pub use model::user::User;

@@ -17,7 +17,7 @@ use crate::run::HoldKind;
 mod closed;
 mod handoff_events;
 
-pub use closed::{CloseReply, EndedByRung, HoldClosed};
+pub use closed::{ApprovalRecord, ApprovalVote, CloseReply, EndedByRung, HoldClosed};
 pub use handoff_events::{HandoffEvent, HandoffEventKind, HandoffUpdate, HandoffUpdateReply};
 
 words!(Priority, HoldOutcome);

@@ -395,7 +395,9 @@ fn require_active_user(
 ) -> Decision {
     let need = Need::User(workspace.clone(), user.clone());
     match lookup(&need) {
-        Lookup::Found(Fact::User(false)) => Err(Refusal::Disabled(user.clone()).into()),
+        Lookup::Found(Fact::User(found)) if !found.is_active => {
+            Err(Refusal::Disabled(user.clone()).into())
+        }
         Lookup::Found(_) | Lookup::Missing => decide(state, input, lookup, now),
         // Loaded together with the needs of the command.
         Lookup::NotLoaded => match decide(state, input, lookup, now) {

@@ -8,7 +8,7 @@ use holdpoint_contracts::steps::StepRef;
 use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
 use holdpoint_contracts::suspension::{SnapshotView, ToolCallView};
 use holdpoint_ids::{
-    AgentName, ContactId, NodeName, OperationId, RunId, ToolName, UserName, Workspace,
+    AgentName, ContactId, NodeName, OperationId, RoleName, RunId, ToolName, UserName, Workspace,
 };
 use serde_json::Value;
 use strum::EnumTryAs;
@@ -151,8 +151,8 @@ pub enum Fact {
     Operation(Arc<Operation>),
     /// For [`Need::RunningOperations`] and [`Need::ToolCount`]; for [`Need::OperationResult`], whose result is not read.
     Count(u64),
-    /// For [`Need::User`]: whether they are active.
-    User(bool),
+    /// For [`Need::User`].
+    User(Arc<KnownUser>),
     Places(Arc<Places>),
     /// For [`Need::Starts`]: number and due time, newest first, at most [`STARTS_SEEN_MAX`].
     Starts(Arc<Vec<(u64, DateTime<Utc>)>>),
@@ -186,6 +186,13 @@ impl Run {
             Need::Plan(self.workspace.clone(), self.agent.clone(), self.plan)
         }
     }
+}
+
+/// A user, as the user directory knows them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownUser {
+    pub is_active: bool,
+    pub roles: Vec<RoleName>,
 }
 
 /// Who works on what in a run.

@@ -1,6 +1,7 @@
 //! One file per rule that several commands share.
 
 pub(crate) mod approval_gate;
+pub(crate) mod approver_rights;
 pub(crate) mod budgets;
 pub(crate) mod child_runs;
 pub(crate) mod close_approval;

@@ -1,5 +1,7 @@
 //! The core by examples, by its table, and by properties.
 
+mod approval_policies;
+mod approval_records;
 mod approved_items;
 mod ask_again;
 mod decide_request;

@@ -206,6 +206,7 @@ impl RequestTransition {
             at: end.at,
             handoff_events: self.request.progress.pending_events.handoff_events.clone(),
             by_rung,
+            approval: self.request.approval_record(),
         };
         let workspace = self.request.workspace.clone();
         self.effects.push(Effect::Close(workspace, closed));

@@ -68,9 +68,10 @@ pub struct ApprovalRules {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(with = "crate::duration::text::option")]
     pub decide_within: Option<u64>,
-    /// How long an approval counts: not known yet, and refused.
+    /// Longest time in which an approval of a gated call permits it: 1 second to 90 days.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub valid_for: Option<String>,
+    #[serde(with = "crate::duration::text::option")]
+    pub valid_for: Option<u64>,
 }
 
 const fn one() -> u32 {

@@ -28,6 +28,31 @@ pub struct HoldClosed {
     /// A rung of its ladder ended it as its timeout would, perhaps before its deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_rung: Option<EndedByRung>,
+    /// Of an approval: what the executor checks again before the call starts. None: it ended in another way, or before
+    /// this field existed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalRecord>,
+}
+
+/// The votes of an approval, and how long it counts (S2-R4).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovalRecord {
+    /// All that were needed, one for each user.
+    pub votes: Vec<ApprovalVote>,
+    /// Longest time in which the approval permits dispatches, in milliseconds from the decision. None: no policy
+    /// limits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid_ms: Option<u64>,
+}
+
+/// The vote of one user for an approval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovalVote {
+    pub by: String,
+    /// The recipients of the request that named the user at the vote: `@user.<name>`, `@role.<name>`. Empty: the user
+    /// voted with the right to decide any request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addressed_by: Vec<String>,
 }
 
 /// The rung that ended a hold, and the deadline at that time.

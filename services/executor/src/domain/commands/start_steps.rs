@@ -88,7 +88,7 @@ pub(crate) fn start_delivered_step<'a>(
     transition.decided(Reply::Grant(Grant::Go))
 }
 
-/// Whether the approval of a step has expired since its dispatch, or its worker knows of a risk that the registry
+/// Whether the approval of a step has become void since its dispatch, or its worker knows of a risk that the registry
 /// does not know.
 fn needs_approval(
     transition: &RunTransition<'_>,

@@ -5,6 +5,7 @@
 )]
 
 mod approvals;
+mod approver_rights;
 mod change_library;
 mod child_runs;
 mod ending;

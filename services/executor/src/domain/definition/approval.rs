@@ -44,7 +44,8 @@ impl StepReader<'_, '_> {
             None => Some(default_timeout_ms(HoldKind::Approval)),
             Some(value) => self.duration_within_ms(APPROVAL, "decide_within", value),
         };
-        let valid_ms = match approval.get("valid_for").filter(|it| !it.is_null()) {
+        let valid_for = approval.get("valid_for").filter(|it| !it.is_null());
+        let valid_ms = match valid_for {
             None => Some(VALID_DEFAULT_MS),
             Some(value) => self.duration_within_ms(APPROVAL, "valid_for", value),
         };
@@ -58,6 +59,7 @@ impl StepReader<'_, '_> {
             decide_within_ms: decide_within_ms?,
             time_by_policy: !policies.is_empty() && decide_within.is_none(),
             valid_ms: valid_ms?,
+            valid_by_policy: !policies.is_empty() && valid_for.is_none(),
             policies,
         };
         let spec = HoldSpec {

@@ -23,7 +23,7 @@ use crate::domain::input::{Input, RunInput};
 use crate::domain::model::contact::{ACTIVITIES_SHOWN, ContactActivity};
 use crate::domain::model::run::{Run, Signal};
 use crate::domain::model::step_row::StepRow;
-use crate::domain::need::{Aggregate, Fact, GENERATED_PLAN, Key, Need, PlanFact};
+use crate::domain::need::{Aggregate, Fact, GENERATED_PLAN, Key, KnownUser, Need, PlanFact};
 use crate::domain::rules::contact_patch::merge_patch;
 use crate::domain::rules::suspension::snapshot::{bounded_calls, calls_of_row};
 
@@ -240,7 +240,10 @@ impl<'s> InMemoryRun<'s> {
                 let calls = self.rows.values().cloned().flat_map(calls_of_row);
                 Some(Fact::ToolCalls(Arc::new(bounded_calls(calls.collect()))))
             }
-            Need::User(..) => Some(Fact::User(true)),
+            Need::User(..) => Some(Fact::User(Arc::new(KnownUser {
+                is_active: true,
+                roles: Vec::new(),
+            }))),
             Need::State(_)
             | Need::Snapshot(_)
             | Need::OperationResult(..)

@@ -93,6 +93,7 @@ impl InMemoryRun<'_> {
             at: self.now,
             handoff_events: Vec::new(),
             by_rung: None,
+            approval: None,
         };
         let step = request.spec.step.as_deref().unwrap_or("the run");
         let closed = self.give(RunInput::HoldClosed { hold, closing });

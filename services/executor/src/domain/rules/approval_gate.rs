@@ -23,6 +23,7 @@ use crate::domain::model::run::{
 };
 use crate::domain::model::tool::ToolEntry;
 use crate::domain::need::{Fact, Need};
+use crate::domain::rules::approver_rights::{LostVote, find_lost_vote, voter_needs};
 use crate::domain::rules::fail_step::fail_step;
 use crate::domain::rules::open_hold::{next_hold_id, open_hold, steps_left};
 use crate::domain::rules::revisions::revised_step;
@@ -144,7 +145,8 @@ pub(crate) fn may_repeat(
         approval.and_then(|approval| Some((approval, approval.valid_decision(transition.now)?)));
     valid.is_some_and(|(approval, decision)| {
         let approved = decision.edited_digest.as_ref().unwrap_or(&approval.digest);
-        is_active(transition, &decision.by) && call.digest(&call.args).as_ref() == Some(approved)
+        find_lost_vote(transition, decision).is_none()
+            && call.digest(&call.args).as_ref() == Some(approved)
     })
 }
 
@@ -159,7 +161,7 @@ fn approved_args(
     let id = step.id.clone();
     let approval = step.approval.as_deref()?;
     let decision = approval.valid_decision(transition.now)?.clone();
-    if !is_active(transition, &decision.by) {
+    if find_lost_vote(transition, &decision).is_some() {
         return None;
     }
     // A later dispatch has the edited arguments already.
@@ -183,17 +185,6 @@ fn approved_args(
     Some((*edited).clone())
 }
 
-/// Whether the approver may still decide: a disabled user's approval is void.
-fn is_active(transition: &RunTransition<'_>, user: &str) -> bool {
-    let need = approver_need(&transition.run, user);
-    let found = need.map(|need| transition.lookup(&need));
-    matches!(found, Some(Lookup::Found(Fact::User(true))))
-}
-
-fn approver_need(run: &Run, user: &str) -> Option<Need> {
-    Some(Need::User(run.workspace.clone(), user.parse().ok()?))
-}
-
 /// What the gate of a step looks up.
 pub(crate) fn gate_needs(run: &Run, step: &Step) -> Vec<Need> {
     let decision = step.approval.as_deref().and_then(StepApproval::approval);
@@ -202,14 +193,15 @@ pub(crate) fn gate_needs(run: &Run, step: &Step) -> Vec<Need> {
     };
     let is_edited = decision.is_edited;
     let edited = is_edited.then(|| Need::Value(run.id, edited_args_name(&step.id)));
-    let user = approver_need(run, &decision.by);
-    user.into_iter().chain(edited).collect()
+    let voters = voter_needs(run, decision);
+    voters.into_iter().chain(edited).collect()
 }
 
-/// Whether a dispatched gated step may start at this instant.
+/// Whether a dispatched gated step may start at this instant. `input_needs` loads its voters.
 pub(crate) fn may_start_gated(transition: &RunTransition<'_>, step: &Step) -> bool {
     let approval = step.approval.as_deref();
-    approval.is_some_and(|approval| approval.valid_decision(transition.now).is_some())
+    let decision = approval.and_then(|approval| approval.valid_decision(transition.now));
+    decision.is_some_and(|decision| find_lost_vote(transition, decision).is_none())
 }
 
 fn parent_id(transition: &RunTransition<'_>, index: usize) -> Option<String> {
@@ -301,6 +293,7 @@ fn ask_approval(
             hold: id,
             digest: item.digest,
             valid_ms: rule.valid_ms,
+            valid_by_policy: rule.valid_by_policy,
             state: ApprovalState::Requested,
             decision: None,
             is_covered: item.notified_with.is_some(),
@@ -343,6 +336,8 @@ fn void_reason(transition: &RunTransition<'_>, index: usize, digest: &str) -> Op
         };
         format!("The approval of {by}{edited} has expired.")
     } else {
-        format!("The approval of {by} is void, because {by} is not known as an active user.")
+        let lost = find_lost_vote(transition, decision)?;
+        let LostVote { by: voter, reason } = lost;
+        format!("The approval of {by} is void, because {voter} {reason}.")
     })
 }

@@ -46,10 +46,18 @@ fn approve_step(transition: &mut RunTransition<'_>, index: usize, closing: &Hold
         comment: comment.as_str().map(str::to_owned),
         is_edited: edited.is_some(),
         edited_digest: None,
+        votes: closing.approval.clone().unwrap_or_default().votes,
     };
     let Some(id) = record_decision(transition, index, ApprovalState::Approved, decision) else {
         return;
     };
+    let policy_ms = closing.approval.as_ref().and_then(|it| it.valid_ms);
+    if let Some(policy_ms) = policy_ms
+        && let Some(step) = transition.step_mut(index)
+        && let Some(approval) = step.approval.as_mut()
+    {
+        approval.limit_validity(policy_ms);
+    }
     let with = if edited.is_some() {
         " with edited arguments"
     } else {
@@ -73,6 +81,7 @@ fn reject_step(transition: &mut RunTransition<'_>, index: usize, closing: &HoldC
         comment: Some(reason.to_owned()),
         is_edited: false,
         edited_digest: None,
+        votes: Vec::new(),
     };
     if record_decision(transition, index, ApprovalState::Rejected, decision).is_none() {
         return;

@@ -11,7 +11,9 @@ use crate::domain::transition::{RowData, RunTransition, ToolError};
 
 fn failure_class(code: &str) -> FailureClass {
     match code {
-        APPROVAL_REJECTED | ASSIGNEE_INACTIVE | "withdrawn" => FailureClass::Policy,
+        APPROVAL_REJECTED | ASSIGNEE_INACTIVE | POLICY_UNAVAILABLE | "withdrawn" => {
+            FailureClass::Policy
+        }
         HUMAN_TIMEOUT | SIGNAL_TIMEOUT => FailureClass::HumanTimeout,
         // Its worker was lost. A person only says that nothing more is known.
         "given_up" | TOOL_MISSING => FailureClass::Infra,
@@ -87,6 +89,9 @@ fn fail_parent(transition: &mut RunTransition<'_>, index: usize, code: &str, mes
 
 /// Code of a step whose assignee is inactive (S0-R1).
 pub(crate) const ASSIGNEE_INACTIVE: &str = "assignee_inactive";
+
+/// Code of a gated step whose policies cannot be applied (S2-R4).
+const POLICY_UNAVAILABLE: &str = "policy_unavailable";
 
 /// Code of a step that uses the result of a rejected step (S2-R4).
 pub(crate) const APPROVAL_REJECTED: &str = "approval_rejected";

@@ -6,6 +6,7 @@ use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::input::RunInput;
 use crate::domain::model::run::{Run, StepPhase, signal_name, spec_name};
 use crate::domain::need::{INPUT, Key, Need};
+use crate::domain::rules::approver_rights::voter_needs;
 use crate::domain::rules::child_runs::child_run_needs;
 use crate::domain::rules::dispatch_step::{dispatch_needs, tool_needs};
 use crate::domain::rules::fan_out::fan_out_needs;
@@ -117,6 +118,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         }
         RunInput::ChildRunEnded(end) => needs.extend(last_end_needs(run, end.id, end.child)),
         RunInput::ContactReplied => needs.extend(contact_need(run)),
+        RunInput::StartStep(delivered) => needs.extend(approval_needs(run, &delivered.step)),
         RunInput::Suspend { .. } => needs.push(Need::ToolCalls(run.id)),
         RunInput::SuspendStep(report) => {
             needs.push(Need::Request(run.id, report.step.clone()));
@@ -139,13 +141,19 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::ToolAvailability { .. }
         | RunInput::TakePlace
         | RunInput::TimerFired { .. }
-        | RunInput::StartStep(_)
         | RunInput::AskPeople { .. }
         | RunInput::HoldClosed { .. }
         | RunInput::HandoffUpdate { .. }
         | RunInput::Incident { .. } => {}
     }
     needs
+}
+
+/// The voters who approved a step, because they must still have their right when it starts.
+fn approval_needs(run: &Run, step: &str) -> Vec<Need> {
+    let step = run.steps.iter().find(|one| one.id == step);
+    let approval = step.and_then(|step| step.approval.as_deref()?.approval());
+    approval.map_or_else(Vec::new, |approval| voter_needs(run, approval))
 }
 
 /// Whether an input may end the child of a fan-out, or let the next one begin.

@@ -163,7 +163,9 @@ fn is_done(item: &OperationItem, lookup: LookupFn<'_>) -> bool {
 /// An operation counts while its user is active.
 fn disabled_user(item: &OperationItem, lookup: LookupFn<'_>) -> Option<Refusal> {
     match lookup(&user_need(item)?) {
-        Lookup::Found(Fact::User(false)) => item.user.clone().map(Refusal::Disabled),
+        Lookup::Found(Fact::User(found)) if !found.is_active => {
+            item.user.clone().map(Refusal::Disabled)
+        }
         Lookup::Found(_) | Lookup::Missing | Lookup::NotLoaded => None,
     }
 }

@@ -114,6 +114,7 @@ fn send_back(
         comment: closing.data.as_str().map(str::to_owned),
         is_edited: false,
         edited_digest: None,
+        votes: Vec::new(),
     });
     transition.set_phase(index, StepPhase::Planned, RowData::default())
 }

@@ -1,6 +1,7 @@
 //! `handoff.decide_request` and `handoff.decide_requests`: a person decides. The first commit wins, and a late
 //! decision is kept beside the request.
 
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::form::{Form, answer_errors, plain, plain_value};
 use holdpoint_contracts::handoff::{
     Completion, DecideRequest, Decided, DecidedOne, Decision, Effect as DecisionEffect, LateAnswer,
@@ -18,7 +19,7 @@ use crate::domain::effect::Reply;
 use crate::domain::input::Caller;
 use crate::domain::lookup::DecisionContext;
 use crate::domain::model::limits::{LATE_BYTES_MAX, LATE_MAX};
-use crate::domain::model::progress::AuditStamp;
+use crate::domain::model::progress::Vote;
 use crate::domain::model::request::{End, Phase, Request};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::approved_items::{check_digest, check_edited_args};
@@ -32,8 +33,20 @@ struct Verdict {
     outcome: HoldOutcome,
     data: Value,
     by: String,
+    /// The recipients of the request that name the person.
+    addressed_by: Vec<String>,
     /// Its text mentions no user.
     silent: bool,
+}
+
+impl Verdict {
+    fn vote(&self, at: DateTime<Utc>) -> Vote {
+        Vote {
+            by: self.by.clone(),
+            at,
+            addressed_by: Some(self.addressed_by.clone()),
+        }
+    }
 }
 
 pub(crate) fn decide_request(
@@ -50,6 +63,7 @@ pub(crate) fn decide_request(
         outcome,
         data,
         by: decider.name.to_string(),
+        addressed_by: decider.addressed_by.clone(),
         silent: command.silent,
     };
     match request.end() {
@@ -116,8 +130,8 @@ fn is_last_vote(request: &Request, spec: &HoldSpec) -> bool {
 
 /// Adds an approval that does not decide yet.
 fn add_vote(request: &Request, verdict: &Verdict, context: &DecisionContext<'_>) -> Outcome {
-    let vote = AuditStamp::new(verdict.by.as_str(), context.now);
     let mut transition = RequestTransition::on(request, context.now);
+    let vote = verdict.vote(context.now);
     transition.request.progress.votes.push(vote);
     transition.add_history("approved", &verdict.by, text_of(&verdict.data));
     transition.mention(mentioned_by(request, verdict), &verdict.by);
@@ -258,14 +272,14 @@ fn check_answer(spec: &HoldSpec, answer: &Value) -> Result<(), Refusal> {
 
 fn record_decision(request: &Request, verdict: Verdict, context: &DecisionContext<'_>) -> Outcome {
     let mentioned = mentioned_by(request, &verdict);
+    let mut transition = RequestTransition::on(request, context.now);
+    if verdict.outcome == HoldOutcome::Approved {
+        let vote = verdict.vote(context.now);
+        transition.request.progress.votes.push(vote);
+    }
     let Verdict {
         outcome, data, by, ..
     } = verdict;
-    let mut transition = RequestTransition::on(request, context.now);
-    if outcome == HoldOutcome::Approved {
-        let vote = AuditStamp::new(by.as_str(), context.now);
-        transition.request.progress.votes.push(vote);
-    }
     let note = text_of(&data);
     transition.add_history(outcome.as_str(), &by, note);
     let to = request.deciders();

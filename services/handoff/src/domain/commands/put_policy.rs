@@ -75,15 +75,14 @@ fn validate_approval(rules: &ApprovalRules) -> Vec<FieldError> {
     if !(1..=NEED_MAX).contains(&rules.need) {
         errors.push(FieldError::at("/need", format!("expected 1 to {NEED_MAX}")));
     }
-    if rules
-        .decide_within
-        .is_some_and(|ms| !TIMEOUT_MS.contains(&ms))
-    {
-        errors.push(FieldError::at("/decide_within", RANGE_TEXT));
-    }
-    if rules.valid_for.is_some() {
-        let message = "`valid_for` is not implemented yet and must be omitted";
-        errors.push(FieldError::at("/valid_for", message));
+    let times = [
+        ("/decide_within", rules.decide_within),
+        ("/valid_for", rules.valid_for),
+    ];
+    for (pointer, time) in times {
+        if time.is_some_and(|ms| !TIMEOUT_MS.contains(&ms)) {
+            errors.push(FieldError::at(pointer, RANGE_TEXT));
+        }
     }
     errors
 }

@@ -15,9 +15,9 @@ use crate::domain::model::request::{BY_EXECUTOR, Owner, Phase, Request};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::erased_request::ERASED;
 use crate::domain::rules::escalation;
-use crate::domain::rules::initial_assignment::assign_new_request;
+use crate::domain::rules::initial_assignment::{assign_new_request, cancel_without_policy};
 use crate::domain::rules::merge_desired_state::{MergeAction, OwnerState, merge_desired_state};
-use crate::domain::rules::resolved_policies::resolve_lenient;
+use crate::domain::rules::resolved_policies::{RunPolicies, resolve_run_policies};
 use crate::domain::transition::RequestTransition;
 
 /// Merges a desired state into the hold.
@@ -113,11 +113,16 @@ fn adopt_state(
     let was_withdrawn = matches!(transition.request.phase, Phase::Withdrawn { .. });
     let is_first = transition.request.spec.is_none() && spec_of(state).is_some();
     let is_owned = transition.request.progress.taken_over.is_some();
+    let mut unavailable = None;
     if let Some(spec) = spec_of(state) {
         let spec = sanitized(spec);
         if is_first {
-            let policies = resolve_lenient(&spec, context)?;
-            transition.request.progress.resolved_policies = policies;
+            match resolve_run_policies(&spec, context)? {
+                RunPolicies::Resolved(policies) => {
+                    transition.request.progress.resolved_policies = *policies;
+                }
+                RunPolicies::Unavailable(reason) => unavailable = Some(reason),
+            }
         }
         transition.request.spec = Some(transition.request.progress.resolved_policies.apply(spec));
         // The effect of a take-over stays while a person owns the run.
@@ -134,10 +139,13 @@ fn adopt_state(
     }
     transition.request.phase = phase_of(state, is_owned, context.now);
     match state {
-        HoldState::Open { .. } | HoldState::Frozen { .. } if is_first => {
-            assign_new_request(transition, context)?;
-            transition.request_policy_timeout();
-        }
+        HoldState::Open { .. } | HoldState::Frozen { .. } if is_first => match unavailable {
+            Some(reason) => cancel_without_policy(transition, &reason),
+            None => {
+                assign_new_request(transition, context)?;
+                transition.request_policy_timeout();
+            }
+        },
         HoldState::Open { .. } | HoldState::Frozen { .. } => {
             let is_open = matches!(state, HoldState::Open { .. });
             if is_open && is_owned && transition.request.effect == Some(DecisionEffect::OnResume) {

@@ -63,6 +63,9 @@ pub struct ResolvedPolicies {
     pub votes: Option<Votes>,
     /// Timeout in milliseconds where the request states none.
     pub decide_within_ms: Option<u64>,
+    /// Longest time in which an approval permits its call, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub valid_ms: Option<u64>,
     pub ladder: Vec<Rung>,
     /// The default ladder of this kind counts instead of that of the request's kind.
     pub default_of: Option<HoldKind>,

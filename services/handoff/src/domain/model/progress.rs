@@ -28,7 +28,7 @@ pub struct RequestProgress {
     /// It was reassigned, and the new assignee has not accepted it.
     pub is_reassigned: bool,
     /// Approvals, one for each user.
-    pub votes: Vec<AuditStamp>,
+    pub votes: Vec<Vote>,
     /// Users who were notified of a mention, as `@user.<name>`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mentioned: Vec<String>,
@@ -69,6 +69,17 @@ impl AuditStamp {
     pub(crate) fn new(by: impl Into<String>, at: DateTime<Utc>) -> Self {
         Self { by: by.into(), at }
     }
+}
+
+/// An approval by one user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vote {
+    pub by: String,
+    pub at: DateTime<Utc>,
+    /// The recipients that named the user; empty: the user may decide any request. None: the vote is older than this
+    /// field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addressed_by: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

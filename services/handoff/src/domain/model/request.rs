@@ -4,14 +4,16 @@ mod view;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::{Effect as DecisionEffect, LateAnswer, RequestStatus};
-use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, OnTimeout, Priority};
+use holdpoint_contracts::hold::{
+    ApprovalRecord, ApprovalVote, HoldOutcome, HoldSpec, OnTimeout, Priority,
+};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::{OWNERS, Recipient};
 use holdpoint_ids::{HoldId, UserName, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::progress::{AuditStamp, RequestProgress, is_default};
+use super::progress::{AuditStamp, RequestProgress, Vote, is_default};
 
 /// Actor of timeouts and rungs.
 pub(crate) const BY_TIME: &str = "service:scheduler";
@@ -212,6 +214,23 @@ impl Request {
             by: BY_TIME.to_owned(),
             at,
         }
+    }
+
+    /// What the executor checks again before an approved call starts; none: the request was not approved.
+    pub(crate) fn approval_record(&self) -> Option<ApprovalRecord> {
+        let end = self.end()?;
+        let votes = &self.progress.votes;
+        if end.outcome != HoldOutcome::Approved || votes.is_empty() {
+            return None;
+        }
+        let vote = |vote: &Vote| ApprovalVote {
+            by: vote.by.clone(),
+            addressed_by: vote.addressed_by.clone().unwrap_or_else(|| self.deciders()),
+        };
+        Some(ApprovalRecord {
+            votes: votes.iter().map(vote).collect(),
+            valid_ms: self.progress.resolved_policies.valid_ms,
+        })
     }
 
     /// The take-over as the executor gets it; none: no person has taken the run over.

@@ -59,6 +59,8 @@ pub(crate) struct AuthorizedDecider<'a> {
     pub(crate) spec: &'a HoldSpec,
     pub(crate) name: UserName,
     pub(crate) is_operator: bool,
+    /// The recipients of the request that name the user.
+    pub(crate) addressed_by: Vec<String>,
 }
 
 /// Requires a signed command of a recipient of the request or of an operator.
@@ -85,6 +87,7 @@ pub(crate) fn require_decider<'a>(
         spec,
         name: claims.user.clone(),
         is_operator,
+        addressed_by: recipients_naming(request, user),
     })
 }
 
@@ -95,28 +98,50 @@ fn is_decider(request: &Request, user: &User, is_operator: bool) -> bool {
 
 /// Whether a request is addressed to a user by name or by role.
 fn is_addressed(request: &Request, user: &User) -> bool {
-    let is_theirs = |to: &String| match to.parse() {
+    let deciders = request.deciders();
+    deciders.iter().any(|to| names_user(to, user))
+}
+
+fn names_user(to: &str, user: &User) -> bool {
+    match to.parse() {
         Ok(Recipient::User(name)) => name == user.name,
         Ok(Recipient::Role(role)) => user.roles.contains(&role),
         Err(_) => false,
-    };
-    request.deciders().iter().any(is_theirs)
+    }
 }
 
-/// Whether a user may decide a request at this moment, without a command of that user.
-pub(crate) fn may_decide(
+/// The recipients of a request that name a user. Accepting the request makes a member of a role its assignee by name,
+/// and this must not outlast the role. So the assignment counts only for a user whom no recipient names.
+pub(crate) fn recipients_naming(request: &Request, user: &User) -> Vec<String> {
+    let naming = |to: &Vec<String>| -> Vec<String> {
+        let named = to.iter().filter(|to| names_user(to, user));
+        named.cloned().collect()
+    };
+    let mut asked = request.addressed_to().to_vec();
+    asked.extend_from_slice(&request.progress.additional_deciders);
+    let named = naming(&asked);
+    if named.is_empty() {
+        return naming(&request.deciders());
+    }
+    named
+}
+
+/// The recipients that name a user who may decide a request at this moment, without a command of that user. None: the
+/// user may not decide it.
+pub(crate) fn right_to_decide(
     request: &Request,
     name: &UserName,
     context: &DecisionContext<'_>,
-) -> Result<bool, Undecided> {
+) -> Result<Option<Vec<String>>, Undecided> {
     let Some(user) = context.facts.active_user(name)? else {
-        return Ok(false);
+        return Ok(None);
     };
     let roles = user.roles.iter().map(RoleName::as_str);
     let roles: Vec<_> = roles.filter_map(Role::named).collect();
     let has = |right| roles.iter().any(|role| may(*role, right));
     let is_decider = is_decider(request, &user, has(Right::Operate));
-    Ok(has(Right::Decide) && is_decider && !request.excluded().contains(name))
+    let may_decide = has(Right::Decide) && is_decider && !request.excluded().contains(name);
+    Ok(may_decide.then(|| recipients_naming(request, &user)))
 }
 
 /// Whether a caller has the rights of an operator.

@@ -23,11 +23,7 @@ pub(crate) fn assign_new_request(
     let Some(spec) = transition.request.spec.clone() else {
         return Ok(());
     };
-    let by = transition.request.opened_by.clone();
-    let by = by.unwrap_or_else(|| BY_EXECUTOR.to_owned());
-    let notes = &transition.request.progress.resolved_policies.notes;
-    let note = (!notes.is_empty()).then(|| notes.join("; "));
-    transition.add_history("opened", &by, note);
+    let by = add_opening(transition);
     if spec.kind == HoldKind::Timer {
         return Ok(());
     }
@@ -47,7 +43,7 @@ pub(crate) fn assign_new_request(
     let standing = standing()?;
     let assigned = match assignment()? {
         Assignment::Inactive(name) => {
-            cancel(transition, &name, spec.kind);
+            cancel_inactive(transition, &name, spec.kind);
             return Ok(());
         }
         Assignment::Assigned(assigned) => assigned,
@@ -103,8 +99,18 @@ fn take_over_at_once(transition: &mut RequestTransition) {
     transition.request.progress.taken_over = Some(AuditStamp::new(by, transition.at));
 }
 
+/// Begins the history of a request. Returns its opener.
+fn add_opening(transition: &mut RequestTransition) -> String {
+    let by = transition.request.opened_by.clone();
+    let by = by.unwrap_or_else(|| BY_EXECUTOR.to_owned());
+    let notes = &transition.request.progress.resolved_policies.notes;
+    let note = (!notes.is_empty()).then(|| notes.join("; "));
+    transition.add_history("opened", &by, note);
+    by
+}
+
 /// Ends a request whose recipient is inactive. The executor fails the step with this literal text (S0-R1).
-fn cancel(transition: &mut RequestTransition, name: &str, kind: HoldKind) {
+fn cancel_inactive(transition: &mut RequestTransition, name: &str, kind: HoldKind) {
     let inactive = audience::inactive_text(name);
     let message = match kind {
         HoldKind::Handoff => format!("Handoff failed: {inactive}"),
@@ -114,10 +120,22 @@ fn cancel(transition: &mut RequestTransition, name: &str, kind: HoldKind) {
         | HoldKind::Signal
         | HoldKind::ChildRun => inactive,
     };
-    transition.add_history("withdrawn", BY_SERVICE, Some(message.clone()));
+    cancel(transition, "assignee_inactive", &message);
+}
+
+/// Ends a new approval request whose policies cannot be applied, before anybody can decide it (S2-R4). The executor
+/// fails the step, and a retry of the run asks again.
+pub(crate) fn cancel_without_policy(transition: &mut RequestTransition, reason: &str) {
+    add_opening(transition);
+    cancel(transition, "policy_unavailable", reason);
+}
+
+/// Ends a new request. The executor fails the step with this code and message.
+fn cancel(transition: &mut RequestTransition, code: &str, message: &str) {
+    transition.add_history("withdrawn", BY_SERVICE, Some(message.to_owned()));
     transition.request.phase = Phase::Decided {
         outcome: HoldOutcome::Cancelled,
-        data: json!({ "code": "assignee_inactive", "message": message }),
+        data: json!({ "code": code, "message": message }),
         by: BY_SERVICE.to_owned(),
         at: transition.at,
     };

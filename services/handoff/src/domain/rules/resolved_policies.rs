@@ -13,16 +13,31 @@ use crate::domain::lookup::{DecisionContext, load_together};
 use crate::domain::model::limits::NAMES_SHOWN_MAX;
 use crate::domain::model::policy::{ResolvedPolicies, expand_rung};
 
-/// Resolves the policies of a run's request. A run must not stop because of an unknown policy, so that the
-/// request is opened without it and its history says so.
-pub(crate) fn resolve_lenient(
+/// The policies of a run's request.
+pub(crate) enum RunPolicies {
+    Resolved(Box<ResolvedPolicies>),
+    /// The request must not be asked, for this reason.
+    Unavailable(String),
+}
+
+/// Resolves the policies of a run's request. An approval that is asked without its policy could be given by fewer
+/// people than the author wanted, so it is not asked (S2-R4). A question or a handoff is opened without the policy, so
+/// that the run does not stop, and its history says so.
+pub(crate) fn resolve_run_policies(
     spec: &HoldSpec,
     context: &DecisionContext<'_>,
-) -> Result<ResolvedPolicies, Undecided> {
+) -> Result<RunPolicies, Undecided> {
     let (mut resolved, errors) = resolve_policies(spec, context)?;
     let messages = errors.into_iter().map(|error| error.message);
-    resolved.notes.extend(messages);
-    Ok(resolved)
+    if spec.kind == HoldKind::Approval {
+        let messages: Vec<_> = messages.collect();
+        if !messages.is_empty() {
+            return Ok(RunPolicies::Unavailable(messages.join("; ")));
+        }
+    } else {
+        resolved.notes.extend(messages);
+    }
+    Ok(RunPolicies::Resolved(Box::new(resolved)))
 }
 
 /// Resolves the policies that a request names, and returns all errors. A policy with an error has no effect.
@@ -85,6 +100,11 @@ impl PolicyResolver<'_> {
         self.spec.kind != HoldKind::Timer && kind_of_built_in(name).is_none()
     }
 
+    /// Whether it is the approval of a gated call.
+    fn is_run_approval(&self) -> bool {
+        self.spec.kind == HoldKind::Approval && !self.context.id.is_standalone()
+    }
+
     /// The rules of a stored policy.
     fn rules(&self, name: &PolicyName) -> Result<Option<PolicyRules>, Undecided> {
         if !self.is_stored(name) {
@@ -121,15 +141,19 @@ impl PolicyResolver<'_> {
         name: &PolicyName,
         rules: &ApprovalRules,
     ) -> Result<(), Box<FieldError>> {
-        let votes = Votes {
-            need: rules.need,
-            not_requester: rules.not_requester,
-        };
-        if self.resolved.votes.is_some() || self.spec.policy != Votes::default() {
+        let is_run_approval = self.is_run_approval();
+        let own = self.spec.policy;
+        let has_other = self.resolved.votes.is_some();
+        if has_other || (own != Votes::default() && !is_run_approval) {
             return Err(error(format!(
                 "`{name}` states who decides, and so does another policy or the request"
             )));
         }
+        // Only the approval of a run may state votes beside its policy. The stricter rule counts.
+        let votes = Votes {
+            need: rules.need.max(own.need),
+            not_requester: rules.not_requester || own.not_requester,
+        };
         if votes.need > 1 && self.spec.kind != HoldKind::Approval {
             let (need, kind) = (votes.need, self.spec.kind);
             let message =
@@ -137,8 +161,9 @@ impl PolicyResolver<'_> {
             return Err(error(message));
         }
         self.resolved.votes = Some(votes);
+        self.resolved.valid_ms = rules.valid_for;
         if !rules.from.is_empty() {
-            if !self.spec.to.is_empty() {
+            if !self.spec.to.is_empty() && !is_run_approval {
                 let message = format!("`{name}` states the recipients, so `to` must be omitted");
                 self.errors.push(FieldError::at("/spec/to", message));
             }

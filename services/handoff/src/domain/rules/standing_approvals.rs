@@ -8,11 +8,11 @@ use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
 use serde_json::json;
 
-use super::authorization::may_decide;
+use super::authorization::right_to_decide;
 use crate::domain::decision::{Fact, Need, Undecided};
 use crate::domain::effect::Effect;
 use crate::domain::lookup::{DecisionContext, load_together};
-use crate::domain::model::progress::AuditStamp;
+use crate::domain::model::progress::Vote;
 use crate::domain::model::request::{Owner, Phase};
 use crate::domain::model::standing_approval::{CallKind, CountedStandingApproval};
 use crate::domain::transition::RequestTransition;
@@ -91,14 +91,16 @@ impl StandingVotes<'_> {
             }
             let creator = &one.approval.created_by;
             let has_voted = votes.iter().any(|vote| vote.by == creator.as_str());
-            // The schema comes last, because it costs most.
-            if has_voted
-                || !may_decide(&transition.request, creator, context)?
-                || !one.covers(run, self.item, context.now)
-            {
+            if has_voted {
                 continue;
             }
-            add_vote(transition, one);
+            let right = right_to_decide(&transition.request, creator, context)?;
+            // The schema comes last, because it costs most.
+            let Some(addressed_by) = right.filter(|_| one.covers(run, self.item, context.now))
+            else {
+                continue;
+            };
+            add_vote(transition, one, addressed_by);
             is_used = true;
         }
         if is_used {
@@ -121,7 +123,11 @@ impl StandingVotes<'_> {
     }
 }
 
-fn add_vote(transition: &mut RequestTransition, one: &mut CountedStandingApproval) {
+fn add_vote(
+    transition: &mut RequestTransition,
+    one: &mut CountedStandingApproval,
+    addressed_by: Vec<String>,
+) {
     one.used += 1;
     let approval = &one.approval;
     let by = approval.created_by.as_str();
@@ -133,7 +139,11 @@ fn add_vote(transition: &mut RequestTransition, one: &mut CountedStandingApprova
         ),
     };
     transition.add_history("approved", by, Some(note));
-    let vote = AuditStamp::new(by, transition.at);
+    let vote = Vote {
+        by: by.to_owned(),
+        at: transition.at,
+        addressed_by: Some(addressed_by),
+    };
     transition.request.progress.votes.push(vote);
     transition.effects.push(Effect::StandingApprovalUsed {
         workspace: approval.workspace.clone(),

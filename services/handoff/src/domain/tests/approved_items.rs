@@ -85,6 +85,48 @@ fn edited_arguments_replace_the_requested_ones() {
     assert_eq!(note, Some("half of it"));
 }
 
+/// Gate, bad input: edited arguments fit the schema of the tool. The refusal names each place, and the request stays open.
+#[test]
+fn edited_arguments_must_fit_the_schema_of_the_tool() {
+    let schema = json!({ "type": "object", "required": ["amount"], "additionalProperties": false,
+        "properties": { "amount": { "type": "integer", "maximum": 250 }, "order": { "type": "string" } } });
+    let strict = HoldSpec {
+        items: vec![ApprovalItem {
+            args_schema: Some(schema),
+            ..item()
+        }],
+        ..gated()
+    };
+    let mut world = asked(strict);
+    let edited_args = "/decision/approve/edited_args";
+    for (args, places) in [
+        (json!({ "amount": 251 }), &["/amount"][..]),
+        (json!({ "amount": "all" }), &["/amount"]),
+        (json!({ "amount": 1, "order": 7 }), &["/order"]),
+        (json!({ "amount": 1.5, "order": 7 }), &["/amount", "/order"]),
+        (json!({}), &[""]),
+        (json!({ "amount": 1, "to": "eve" }), &[""]),
+    ] {
+        let refused = world.decide_as("ada", edit(args.clone())).unwrap_err();
+        assert_eq!(
+            (refused.status, refused.code.as_str()),
+            (422, "invalid_answer")
+        );
+        let errors = refused.errors.iter();
+        let mut pointers: Vec<_> = errors.filter_map(|it| it.pointer.clone()).collect();
+        pointers.sort();
+        let expected: Vec<_> = places
+            .iter()
+            .map(|it| format!("{edited_args}{it}"))
+            .collect();
+        assert_eq!(pointers, expected, "{args}");
+        assert_eq!(world.view().version, 1, "nothing has changed");
+    }
+    let fits = json!({ "amount": 250, "order": "o-1" });
+    world.decide_as("ada", edit(fits.clone())).unwrap();
+    assert_eq!(world.closed()[0].data["edited_args"], fits);
+}
+
 /// S2-R4: a voter must not change what the other voters have seen.
 #[test]
 fn arguments_cannot_be_edited_if_several_people_vote() {

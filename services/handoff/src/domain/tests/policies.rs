@@ -425,7 +425,7 @@ fn a_policy_determines_how_long_a_run_waits() {
 fn an_invalid_policy_is_refused_with_its_fields() {
     let mut world = World::new();
     let valid_for = PolicyRules::Approval(ApprovalRules {
-        valid_for: Some("1h".to_owned()),
+        valid_for: Some(90 * 24 * HOUR_MS + 1),
         from: vec!["@user.ghost".to_owned(), "ops".to_owned()],
         need: 21,
         not_requester: false,

@@ -5,7 +5,7 @@ use holdpoint_contracts::run::HoldKind;
 use sea_orm::DatabaseConnection;
 
 use super::{acme, boxed, filter, list_requests, now, open, request, save_all, sqlite, user};
-use crate::domain::{AuditStamp, Phase, Request};
+use crate::domain::{Phase, Request, Vote};
 use crate::store::Filter;
 
 #[tokio::test]
@@ -32,9 +32,10 @@ fn accepted(number: u32, to: &[&str], phase: Phase) -> Request {
 /// S2-R4, People 8: the request stays in the inbox of each voter until they have voted. After the decision, all of
 /// them find it again.
 pub(super) async fn inboxes(db: &DatabaseConnection) {
-    let vote = |by: &str| AuditStamp {
+    let vote = |by: &str| Vote {
         by: by.to_owned(),
         at: now(),
+        addressed_by: None,
     };
     let decided = Phase::Decided {
         outcome: HoldOutcome::Approved,

@@ -10,7 +10,7 @@ use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
 use super::tools::{spec, with};
-use super::world::{Heard, World, done};
+use super::world::{Heard, World, done, user};
 use crate::domain::{DeliveredStep, Reply, RunInput};
 
 const TWO: &str = "  - id: pay
@@ -182,6 +182,25 @@ fn a_changed_call_is_asked_again() {
     assert_eq!(world.handed.len(), 1);
 }
 
+/// S2-R4: a call whose policy is unknown is not asked, so that its step fails. A retry asks again.
+#[test]
+fn a_call_without_its_policy_fails_its_step() {
+    let mut world = World::started(TWO);
+    let message = "unknown policy `two-managers`; expected one of `on-call`";
+    let data = json!({ "code": "policy_unavailable", "message": message });
+    let first = decide(&mut world, HoldOutcome::Cancelled, data);
+    let failure = world.view().failure.unwrap();
+    assert_eq!(
+        (failure.class, failure.code.as_str()),
+        (FailureClass::Policy, "policy_unavailable")
+    );
+    assert_eq!(failure.message, format!("pay: {message}"));
+    world.retry(None);
+    assert_eq!(world.status(), RunStatus::AwaitingApproval);
+    assert_ne!(hold(&world), first);
+    assert!(world.handed.is_empty());
+}
+
 /// Gate: `valid_for` continues during a pause.
 #[test]
 fn an_approval_expires_during_a_pause() {
@@ -235,7 +254,7 @@ fn an_expired_approval_loads_all_that_it_needs_at_once() {
 #[test]
 fn the_approval_of_a_disabled_user_is_void() {
     let mut world = World::started(TWO);
-    world.is_ada_active = false;
+    world.users.insert("ada".to_owned(), user(false, &[]));
     decide(&mut world, HoldOutcome::Approved, json!(null));
     assert!(world.handed.is_empty());
     let asked = world.event(EventType::RunAwaitingApproval);
@@ -292,6 +311,29 @@ fn a_new_version_of_the_tool_is_asked_again() {
     decide(&mut world, HoldOutcome::Approved, json!(null));
     assert!(world.handed.is_empty());
     assert_eq!(world.status(), RunStatus::AwaitingApproval);
+}
+
+/// Gate, bad input: edited arguments that break the schema of the tool are not dispatched, even if they were approved.
+#[test]
+fn edited_arguments_that_break_the_schema_are_not_dispatched() {
+    let mut strict = spec(Risk::High);
+    strict.args_schema = Some(json!({ "properties": { "n": { "maximum": 5 } } }));
+    for (n, code) in [(6, Some("invalid_args")), (5, None)] {
+        let mut world = with(strict.clone(), false);
+        assert_eq!(world.status(), RunStatus::AwaitingApproval);
+        let edited = json!({ "n": n });
+        let data = json!({ "comment": null, "edited_args": edited });
+        decide(&mut world, HoldOutcome::Approved, data);
+        let failure = world.view().failure;
+        let shown = failure.as_ref().map(|failure| failure.code.as_str());
+        assert_eq!(shown, code);
+        if let Some(failure) = failure {
+            assert!(world.handed.is_empty());
+            assert!(failure.message.contains("`/n`"), "{}", failure.message);
+        } else {
+            assert_eq!(world.handed[0].args, edited);
+        }
+    }
 }
 
 /// What was approved is what runs: an order number that a double rounds is not approved.

@@ -12,7 +12,7 @@ use holdpoint_contracts::run::RunStatus;
 use holdpoint_ids::{NAME_CHARS_MAX, OperationId, RunId};
 use serde_json::{Value, json};
 
-use super::world::{World, acme, owner, run_id};
+use super::world::{World, acme, owner, run_id, user};
 use crate::domain::decision::{Decided, Lookup, Outcome, Undecided};
 use crate::domain::refusal::REASON_CHARS_MAX;
 use crate::domain::run::{LABEL_CHARS_MAX, SIGNAL_BYTES_MAX};
@@ -387,10 +387,12 @@ fn an_operation_of_a_disabled_user_is_refused_for_every_run() {
         by: Actor("ada".to_owned()),
         ..started(cancel("over"))
     };
-    world.is_ada_active = false;
+    world.users.insert("ada".to_owned(), user(false, &[]));
     let forbidden = (RunResult::Refused, Some("forbidden".to_owned()));
     assert_eq!(result_of(&mut world, &own), forbidden);
     assert_eq!(world.status(), RunStatus::Waiting);
-    world.is_ada_active = true;
+    world
+        .users
+        .insert("ada".to_owned(), user(true, &["member"]));
     assert_eq!(result_of(&mut world, &own), (RunResult::Changed, None));
 }

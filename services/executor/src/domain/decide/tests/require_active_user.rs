@@ -7,7 +7,7 @@ use holdpoint_contracts::message::Actor;
 use holdpoint_ids::RunId;
 use serde_json::Value;
 
-use super::world::acme;
+use super::world::{acme, user};
 use crate::domain::decision::{Decision, Lookup, Undecided};
 use crate::domain::{Fact, Input, Need, Refusal, RunInput, ToolInput, decide};
 
@@ -44,6 +44,10 @@ fn start() -> Input {
     })
 }
 
+fn known(is_active: bool) -> Fact {
+    Fact::User(user(is_active, &["member"]))
+}
+
 /// What becomes of a command where this is known of its user, and nothing of anything else.
 fn given(input: &Input, user: &Lookup) -> Decision {
     let lookup = |need: &Need| {
@@ -59,7 +63,7 @@ fn given(input: &Input, user: &Lookup) -> Decision {
 /// DESIGN, read copies: a command that has waited is not carried out for somebody who was disabled since.
 #[test]
 fn whoever_is_disabled_commands_nothing() {
-    let disabled = Lookup::Found(Fact::User(false));
+    let disabled = Lookup::Found(known(false));
     for input in [forget(), start()] {
         let Err(Undecided::Refused(refusal)) = given(&input, &disabled) else {
             panic!("it was carried out");
@@ -73,7 +77,7 @@ fn whoever_is_disabled_commands_nothing() {
 /// Whoever is active, and whoever the copy has not heard of yet: the gateway knew them.
 #[test]
 fn whoever_is_active_or_new_is_heard() {
-    for user in [Lookup::Found(Fact::User(true)), Lookup::Missing] {
+    for user in [Lookup::Found(known(true)), Lookup::Missing] {
         let verdict = given(&forget(), &user);
         assert!(
             matches!(verdict, Err(Undecided::Refused(Refusal::ToolNotFound(_)))),

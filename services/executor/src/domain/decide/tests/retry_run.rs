@@ -28,7 +28,7 @@ const PAID: &str = "  - id: find
 ";
 
 impl World {
-    fn retry(&mut self, from: Option<&str>) -> Heard {
+    pub(super) fn retry(&mut self, from: Option<&str>) -> Heard {
         let from = from.map(str::to_owned);
         self.give(RunInput::Retry { by: owner(), from })
     }

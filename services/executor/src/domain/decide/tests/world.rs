@@ -33,8 +33,8 @@ use crate::domain::plan::Plan;
 use crate::domain::run::{LimitRow, Run, Step, StepPhase};
 use crate::domain::scope::{EndsWatch, Scope, WorkspaceScope};
 use crate::domain::{
-    Aggregate, DeliveredStep, Fact, Input, Lease, Need, PlanFact, Refusal, Reply, RunFact,
-    RunInput, StepReport, StepRow, Tool, decide,
+    Aggregate, DeliveredStep, Fact, Input, KnownUser, Lease, Need, PlanFact, Refusal, Reply,
+    RunFact, RunInput, StepReport, StepRow, Tool, decide,
 };
 
 /// How often one decision may ask for more; the kernel gives up soon after.
@@ -78,8 +78,8 @@ pub(super) struct World {
     pub(super) tools: Vec<Tool>,
     /// Any run besides the one under test.
     pub(super) other_run: Option<RunFact>,
-    /// Whether `ada` may still approve.
-    pub(super) is_ada_active: bool,
+    /// The user directory.
+    pub(super) users: BTreeMap<String, Arc<KnownUser>>,
     /// The holds that a person approved.
     pub(super) approved: BTreeSet<HoldId>,
     /// What is known of the contact's past: a list.
@@ -124,6 +124,14 @@ pub(super) struct World {
 struct Batch {
     rows: BTreeMap<String, StepRow>,
     facts: Vec<(Need, Fact)>,
+}
+
+/// A user in the user directory.
+pub(super) fn user(is_active: bool, roles: &[&str]) -> Arc<KnownUser> {
+    Arc::new(KnownUser {
+        is_active,
+        roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
+    })
 }
 
 pub(super) fn owner() -> Actor {
@@ -185,7 +193,7 @@ impl World {
             claims: Vec::new(),
             tools: Vec::new(),
             other_run: None,
-            is_ada_active: true,
+            users: BTreeMap::from([("ada".to_owned(), user(true, &["member"]))]),
             approved: BTreeSet::new(),
             activities: json!([]),
             older: 0,

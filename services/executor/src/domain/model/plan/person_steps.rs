@@ -88,6 +88,9 @@ pub struct ApprovalRule {
     pub time_by_policy: bool,
     /// How long an approval permits dispatches, in milliseconds: 1 s to 90 days.
     pub valid_ms: u64,
+    /// The step names no time for its approval, so the time of its policies counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub valid_by_policy: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyName>,
 }
@@ -104,6 +107,7 @@ impl Default for ApprovalRule {
             decide_within_ms: default_timeout_ms(HoldKind::Approval),
             time_by_policy: false,
             valid_ms: VALID_DEFAULT_MS,
+            valid_by_policy: false,
             policies: Vec::new(),
         }
     }

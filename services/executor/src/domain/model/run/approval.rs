@@ -1,6 +1,7 @@
 //! The approval of a gated step (S2-R3, S2-R4).
 
 use chrono::{DateTime, Utc};
+use holdpoint_contracts::hold::ApprovalVote;
 use holdpoint_contracts::run::ApprovalState;
 use holdpoint_ids::HoldId;
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,9 @@ pub struct StepApproval {
     pub digest: String,
     /// How long an approval permits dispatches, in milliseconds from the decision.
     pub valid_ms: u64,
+    /// A policy of the request may set a longer time, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub valid_by_policy: bool,
     pub state: ApprovalState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<ApprovalDecision>,
@@ -37,6 +41,9 @@ pub struct ApprovalDecision {
     /// Of the edited call, from its first dispatch on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited_digest: Option<String>,
+    /// The votes of an approval; empty: the decision is older than this field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub votes: Vec<ApprovalVote>,
 }
 
 /// Name of the value with the arguments that a person gave a step. No step can have this name.
@@ -57,6 +64,15 @@ impl StepApproval {
     pub fn approval(&self) -> Option<&ApprovalDecision> {
         let is_approved = self.state == ApprovalState::Approved;
         self.decision.as_ref().filter(|_| is_approved)
+    }
+
+    /// Applies the time of a policy. The step's own time counts if it is shorter.
+    pub fn limit_validity(&mut self, policy_ms: u64) {
+        self.valid_ms = if self.valid_by_policy {
+            policy_ms
+        } else {
+            policy_ms.min(self.valid_ms)
+        };
     }
 
     /// The approval that permits dispatches now.

@@ -5,7 +5,9 @@
 //! made again.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::hold::{EndedByRung, HandoffEvent, HoldOutcome, HoldSpec, OnTimeout};
+use holdpoint_contracts::hold::{
+    ApprovalRecord, EndedByRung, HandoffEvent, HoldOutcome, HoldSpec, OnTimeout,
+};
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_ids::HoldId;
@@ -85,6 +87,9 @@ pub struct HoldClosure {
     /// A rung of its ladder ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_rung: Option<EndedByRung>,
+    /// Of an approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalRecord>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -156,6 +156,7 @@ fn a_step() -> impl Strategy<Value = AStep> {
 fn an_hour() -> ApprovalRule {
     ApprovalRule {
         valid_ms: 3_600_000,
+        valid_by_policy: false,
         ..ApprovalRule::default()
     }
 }

@@ -27,6 +27,7 @@ pub(in super::super) fn closing(
         at,
         handoff_events: Vec::new(),
         by_rung: None,
+        approval: None,
     }
 }
 

@@ -102,7 +102,7 @@ impl World {
                 Some(Fact::Value(Arc::new(said)))
             }
             Need::ToolCount(_) => None,
-            Need::User(_, user) => (user.as_str() == "ada").then(|| Fact::User(self.is_ada_active)),
+            Need::User(_, user) => self.users.get(user.as_str()).cloned().map(Fact::User),
             Need::ToolCalls(_) => {
                 let rows = self.rows.values().cloned();
                 let calls = bounded_calls(rows.flat_map(calls_of_row).collect());
