@@ -6,7 +6,7 @@ mod stored;
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{AgentName, ContactId};
+use holdpoint_ids::{AgentName, ContactId, UserName};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -158,6 +158,12 @@ pub struct RehearsedRun {
     /// How many requests each recipient gets, with the tasks that tools create.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requests: BTreeMap<String, u64>,
+    /// How many requests each active user gets. A user whom several recipients of a request mean gets it once.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub users: BTreeMap<UserName, u64>,
+    /// Roles without an active user to whom requests are addressed.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub empty_roles: BTreeSet<String>,
     /// Why the rehearsal stopped before the end of the run, if a limit stopped it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<RehearsalLimit>,
@@ -255,6 +261,12 @@ pub struct RehearsalSummary {
     pub calls: BTreeMap<String, u64>,
     /// How many requests each recipient gets.
     pub requests: BTreeMap<String, u64>,
+    /// How many requests each active user gets, from all recipients.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub users: BTreeMap<UserName, u64>,
+    /// Roles without an active user to whom requests are addressed.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub empty_roles: BTreeSet<String>,
     /// Steps that no contact reached.
     pub unreached_steps: Vec<String>,
     /// Contacts whose run ends, and no person has a request of it.
@@ -341,6 +353,10 @@ impl RehearsalSummary {
             for (to, count) in &run.requests {
                 *summary.requests.entry(to.clone()).or_default() += count;
             }
+            for (user, count) in &run.users {
+                *summary.users.entry(user.clone()).or_default() += count;
+            }
+            summary.empty_roles.extend(run.empty_roles.iter().cloned());
         }
         let reached = runs.iter().flat_map(|run| &run.steps_reached);
         let reached: BTreeSet<&String> = reached.collect();

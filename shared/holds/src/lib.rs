@@ -5,6 +5,7 @@
 
 pub mod deadline;
 mod hold_draft;
+mod inactive_recipient;
 pub mod json_schema;
 pub mod limits;
 mod recipient;
@@ -13,4 +14,5 @@ mod recipient;
 pub mod fixtures;
 
 pub use hold_draft::{HoldDraft, check_recipients, check_text, invalid_hold, sanitized};
+pub use inactive_recipient::{ASSIGNEE_INACTIVE, inactive_message, inactive_text};
 pub use recipient::{InvalidRecipient, OWNERS, Recipient};

@@ -3,6 +3,7 @@
 //! It gives the inputs of a real run to the same `decide`. Its effects change only what is in memory, so nothing is
 //! sent or stored. A script says what people, tools and contacts do.
 
+pub mod audience;
 mod call_results;
 mod in_memory_run;
 mod open_request;
@@ -14,7 +15,7 @@ pub mod setup;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::problem::Problem;
@@ -179,6 +180,8 @@ fn finished(
         steps_reached,
         calls: recorded.calls,
         requests: recorded.requests,
+        users: recorded.users,
+        empty_roles: recorded.empty_roles,
         stopped_by,
         timeline: recorded.events,
         events_left: recorded.left,
@@ -200,6 +203,8 @@ fn refused_run(
         steps_reached: Vec::new(),
         calls: BTreeMap::new(),
         requests: BTreeMap::new(),
+        users: BTreeMap::new(),
+        empty_roles: BTreeSet::new(),
         stopped_by: None,
         timeline: Vec::new(),
         events_left: 0,

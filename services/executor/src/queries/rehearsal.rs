@@ -11,14 +11,16 @@ use holdpoint_contracts::rehearsal::{
 };
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_ids::{AgentName, Workspace};
+use holdpoint_user_directory::table as directory;
 
 use super::ExecutorQueries;
 use super::query_error::QueryError;
 use crate::domain::Tool;
 use crate::domain::plan::Plan;
+use crate::domain::rehearsal::audience::{ActiveUsers, USERS_MAX};
 use crate::domain::rehearsal::rehearse;
 use crate::domain::rehearsal::script::Script;
-use crate::domain::rehearsal::setup::RehearsalSetup;
+use crate::domain::rehearsal::setup::{RehearsalSetup, WorkspaceFacts};
 use crate::store;
 
 /// How long a rehearsal waits for those before it.
@@ -83,8 +85,12 @@ impl ExecutorQueries {
         };
         let script = Script::parse(script.as_deref().unwrap_or_default(), &plan);
         let script = script.map_err(invalid_script)?;
-        let tools = self.tools_of(workspace, &plan).await?;
-        let setup = RehearsalSetup::new(workspace, plan, tools, script, start_at)
+        let facts = WorkspaceFacts {
+            workspace: workspace.clone(),
+            tools: self.tools_of(workspace, &plan).await?,
+            users: self.active_users(workspace).await?,
+        };
+        let setup = RehearsalSetup::new(facts, plan, script, start_at)
             .map_err(|error| Problem::invalid_body(error.to_string()))?;
         let rehearsal = Self::blocking(move || {
             let rehearsal = rehearse_all(&setup, &contacts, time);
@@ -115,6 +121,15 @@ impl ExecutorQueries {
             Problem::not_found(detail)
         })?;
         Ok((plan, Some(wanted)))
+    }
+
+    /// The users who are active now.
+    async fn active_users(&self, workspace: &Workspace) -> Result<ActiveUsers, QueryError> {
+        let limit = USERS_MAX as u64 + 1;
+        let users = directory::active(&self.db, workspace, limit).await?;
+        Ok(ActiveUsers::new(
+            users.into_iter().map(|user| (user.name, user.roles)),
+        ))
     }
 
     /// The registry entries of the tools that a plan names.

@@ -240,6 +240,7 @@ impl<'s> InMemoryRun<'s> {
                 let calls = self.rows.values().cloned().flat_map(calls_of_row);
                 Some(Fact::ToolCalls(Arc::new(bounded_calls(calls.collect()))))
             }
+            // Requests to inactive users end at once, so only active ones decide.
             Need::User(..) => Some(Fact::User(true)),
             Need::State(_)
             | Need::Snapshot(_)

@@ -7,6 +7,7 @@ use holdpoint_contracts::hold::{DesiredHold, HoldOutcome, HoldSpec, HoldState};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::rehearsal::Outgoing;
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_holds::{ASSIGNEE_INACTIVE, inactive_message};
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
@@ -18,6 +19,9 @@ use super::script::{PersonAct, PersonRule};
 use crate::domain::input::RunInput;
 use crate::domain::model::run::HoldClosure;
 
+/// Who ends a request to an inactive user.
+const BY_SERVICE: &str = "service:handoff";
+
 impl InMemoryRun<'_> {
     /// Opens, changes or withdraws a request. Returns what people get.
     pub(super) fn keep_hold(&mut self, desired: DesiredHold) -> Option<Sent> {
@@ -27,8 +31,9 @@ impl InMemoryRun<'_> {
             (HoldState::Open { deadline, .. }, Some(request)) => {
                 request.deadline = deadline;
                 // A request that was frozen is answered after its resume.
-                let answer_at = request.rule.answer_at(self.now);
-                request.answer_at = request.answer_at.or(answer_at);
+                if request.answer_at.is_none() {
+                    request.plan_answer(self.now);
+                }
                 return None;
             }
             (HoldState::Frozen { .. }, request) => {
@@ -55,14 +60,21 @@ impl InMemoryRun<'_> {
                 deadline,
             },
         };
-        let request = OpenRequest {
-            answer_at: rule.answer_at(self.now),
+        let audience = self.setup.users.audience(&spec.to);
+        let mut request = OpenRequest {
+            answer_at: None,
             deadline,
             rule,
+            inactive: audience.inactive.clone(),
             spec,
         };
+        request.plan_answer(self.now);
+        let is_sent = request.inactive.is_none();
+        if is_sent {
+            self.recorder.count_request(&request.spec.to, audience);
+        }
         self.requests.insert(desired.id, request);
-        Some(sent)
+        is_sent.then_some(sent)
     }
 
     /// Closes a request as its rule says, or because its deadline has passed.
@@ -74,17 +86,19 @@ impl InMemoryRun<'_> {
             return Ok(());
         };
         let is_answered = request.answer_at.is_some_and(|at| at <= self.now);
-        let (outcome, data) = if is_answered {
-            closing_of(&request.spec, &request.rule)?
-        } else {
-            (HoldOutcome::Timeout, Value::Null)
-        };
         let mut recipients = request.spec.to.iter();
         let user = recipients.find_map(|to| to.strip_prefix("@user."));
-        let by = if is_answered {
-            user.unwrap_or(ACTOR)
-        } else {
-            "timeout"
+        let (outcome, data, by) = match &request.inactive {
+            Some(name) => {
+                let message = inactive_message(request.spec.kind, name);
+                let data = json!({ "code": ASSIGNEE_INACTIVE, "message": message });
+                (HoldOutcome::Cancelled, data, BY_SERVICE)
+            }
+            None if is_answered => {
+                let (outcome, data) = closing_of(&request.spec, &request.rule)?;
+                (outcome, data, user.unwrap_or(ACTOR))
+            }
+            None => (HoldOutcome::Timeout, Value::Null, "timeout"),
         };
         let closing = HoldClosure {
             outcome,

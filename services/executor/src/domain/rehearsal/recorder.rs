@@ -7,7 +7,9 @@ use holdpoint_contracts::history::{EventType, HistoryItem};
 use holdpoint_contracts::rehearsal::{OWNERS, Outgoing, RehearsedEvent};
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::StepDispatch;
+use holdpoint_ids::UserName;
 
+use super::audience::Audience;
 use crate::domain::text::cut;
 use crate::domain::views::run::within_view;
 
@@ -40,6 +42,8 @@ pub(super) struct Recorder {
     acted: BTreeSet<String>,
     calls: BTreeMap<String, u64>,
     requests: BTreeMap<String, u64>,
+    users: BTreeMap<UserName, u64>,
+    empty_roles: BTreeSet<String>,
 }
 
 /// The entries and the totals. The totals count the entries that are left out, too.
@@ -47,6 +51,8 @@ pub(super) struct Recorder {
 pub(super) struct Recorded {
     pub(super) calls: BTreeMap<String, u64>,
     pub(super) requests: BTreeMap<String, u64>,
+    pub(super) users: BTreeMap<UserName, u64>,
+    pub(super) empty_roles: BTreeSet<String>,
     pub(super) events: Vec<RehearsedEvent>,
     pub(super) left: u64,
 }
@@ -141,17 +147,21 @@ impl Recorder {
     fn count(&mut self, outgoing: &Outgoing) {
         match outgoing {
             Outgoing::Call { tool, .. } => *self.calls.entry(tool.clone()).or_default() += 1,
-            Outgoing::Request { to, .. } => self.count_request(to),
-            Outgoing::ChildRun { .. } => {}
+            // The audience of a request is counted with it.
+            Outgoing::Request { .. } | Outgoing::ChildRun { .. } => {}
         }
     }
 
-    /// A request to these recipients; none: the owners.
-    pub(super) fn count_request(&mut self, to: &[String]) {
+    /// A request to these recipients; none: the owners. Each user of its audience gets it once.
+    pub(super) fn count_request(&mut self, to: &[String], audience: Audience) {
         let owners = to.is_empty().then(|| OWNERS.to_owned());
         for one in to.iter().cloned().chain(owners) {
             *self.requests.entry(one).or_default() += 1;
         }
+        for user in audience.users {
+            *self.users.entry(user).or_default() += 1;
+        }
+        self.empty_roles.extend(audience.empty_roles);
     }
 
     pub(super) fn has_acted(&self, step: &str) -> bool {
@@ -164,6 +174,8 @@ impl Recorder {
         Recorded {
             calls,
             requests: self.requests,
+            users: self.users,
+            empty_roles: self.empty_roles,
             events: self.events,
             left: self.left,
         }

@@ -6,12 +6,22 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::rehearsal::{Rehearsal, RehearsedRun};
 use holdpoint_ids::{IdError, Workspace};
 
+use super::audience::ActiveUsers;
 use super::script::Script;
 use crate::domain::model::agent::Agent;
 use crate::domain::model::plan::Plan;
 use crate::domain::model::scope::{EndsWatch, Scope};
 use crate::domain::model::tool::Tool;
 use crate::domain::need::PlanFact;
+
+/// What a rehearsal knows of its workspace.
+#[derive(Debug)]
+pub struct WorkspaceFacts {
+    pub workspace: Workspace,
+    /// Entries of the registry that the plan names.
+    pub tools: Vec<Arc<Tool>>,
+    pub users: ActiveUsers,
+}
 
 /// What the runs of a rehearsal share.
 #[derive(Debug)]
@@ -21,6 +31,7 @@ pub struct RehearsalSetup {
     pub(super) plan: Arc<PlanFact>,
     /// Entries of the registry that the plan names.
     pub(super) tools: Vec<Arc<Tool>>,
+    pub(super) users: ActiveUsers,
     pub(super) script: Script,
     pub(super) start_at: DateTime<Utc>,
 }
@@ -31,12 +42,16 @@ impl RehearsalSetup {
     /// # Errors
     /// The name of the agent is invalid.
     pub fn new(
-        workspace: &Workspace,
+        of: WorkspaceFacts,
         mut plan: Plan,
-        tools: Vec<Arc<Tool>>,
         script: Script,
         start_at: DateTime<Utc>,
     ) -> Result<Self, IdError> {
+        let WorkspaceFacts {
+            workspace,
+            tools,
+            users,
+        } = of;
         plan.limits.concurrency = None;
         plan.limits.rate = None;
         plan.limits.once = None;
@@ -52,10 +67,11 @@ impl RehearsalSetup {
             watch: EndsWatch::default(),
         };
         Ok(Self {
-            workspace: workspace.clone(),
+            workspace,
             agent,
             plan: Arc::new(PlanFact::new(plan)),
             tools,
+            users,
             script,
             start_at,
         })

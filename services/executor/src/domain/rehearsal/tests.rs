@@ -1,5 +1,6 @@
 //! Rehearsals of small agents.
 
+mod audiences;
 mod repeated_lines;
 
 use holdpoint_contracts::history::EventType;
@@ -7,9 +8,10 @@ use holdpoint_contracts::rehearsal::{Outgoing, RehearsalContact, RehearsalLimit,
 use holdpoint_contracts::run::{HoldKind, RunStatus};
 use serde_json::{Value, json};
 
+use super::audience::ActiveUsers;
 use super::rehearse;
 use super::script::Script;
-use super::setup::RehearsalSetup;
+use super::setup::{RehearsalSetup, WorkspaceFacts};
 use crate::domain::plan::Plan;
 
 const OUTREACH: &str = r#"
@@ -25,11 +27,36 @@ fn plan(text: &str) -> Plan {
     Plan::compile(text).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"))
 }
 
+/// The active users with their roles.
+const USERS: [(&str, &[&str]); 5] = [
+    ("finn", &["finance"]),
+    ("lea", &["owner", "finance"]),
+    ("nina", &[]),
+    ("olga", &["owner"]),
+    ("salesRep", &["sales"]),
+];
+
+fn facts() -> WorkspaceFacts {
+    let users = USERS.iter().map(|(name, roles)| {
+        let roles = roles.iter().map(|role| role.parse().unwrap());
+        (name.parse().unwrap(), roles.collect())
+    });
+    WorkspaceFacts {
+        workspace: "acme".parse().unwrap(),
+        tools: Vec::new(),
+        users: ActiveUsers::new(users),
+    }
+}
+
 fn setup(text: &str, script: &str) -> RehearsalSetup {
+    setup_in(facts(), text, script)
+}
+
+fn setup_in(facts: WorkspaceFacts, text: &str, script: &str) -> RehearsalSetup {
     let plan = plan(text);
     let script = Script::parse(script, &plan).unwrap_or_else(|error| panic!("{error}"));
     let start_at = "2026-03-02T09:00:00Z".parse().unwrap();
-    RehearsalSetup::new(&"acme".parse().unwrap(), plan, Vec::new(), script, start_at).unwrap()
+    RehearsalSetup::new(facts, plan, script, start_at).unwrap()
 }
 
 fn contact(id: &str) -> RehearsalContact {

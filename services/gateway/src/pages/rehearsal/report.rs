@@ -16,6 +16,9 @@ use crate::pages::timeline::event_class;
 /// Most courses on the page.
 const COURSES_MAX: usize = 20;
 
+/// Most users on the page, those with the most requests first.
+const USERS_SHOWN: usize = 50;
+
 /// Most entries of one course on the page.
 const EVENTS_MAX: usize = 100;
 
@@ -29,7 +32,9 @@ pub(super) fn report(rehearsal: &Rehearsal, zone: Tz) -> Markup {
                 span { "Contacts " (contacts) }
                 span { "Start " (labels::instant(rehearsal.started_at, zone)) }
             }
-            (summary(&rehearsal.summary()))
+            @let totals = rehearsal.summary();
+            (summary(&totals))
+            (users(&totals))
         }
         @for runs in courses.iter().take(COURSES_MAX) {
             @if let Some(run) = runs.first() { (course(run, runs, zone)) }
@@ -45,6 +50,10 @@ fn summary(summary: &RehearsalSummary) -> Markup {
         dl.pairs {
             @for (tool, calls) in &summary.calls { dt { "Calls of " (tool) } dd { (calls) } }
             @for (to, requests) in &summary.requests { dt { "Requests to " (one_line(to, 100)) } dd { (requests) } }
+            @if !summary.empty_roles.is_empty() {
+                dt { "Roles without an active user" }
+                dd { (one_line(&Vec::from_iter(summary.empty_roles.iter().cloned()).join(", "), 400)) }
+            }
             @if !summary.unreached_steps.is_empty() {
                 dt { "Steps that no contact reached" }
                 dd { (one_line(&summary.unreached_steps.join(", "), 400)) }
@@ -57,6 +66,27 @@ fn summary(summary: &RehearsalSummary) -> Markup {
                 dt { "Runs that do not end" }
                 dd { (summary.unended.len()) " (" (contact_names(summary.unended.iter())) ")" }
             }
+        }
+    }
+}
+
+/// Empty also for a rehearsal that was stored before users were counted.
+fn users(summary: &RehearsalSummary) -> Markup {
+    let mut users: Vec<_> = summary.users.iter().collect();
+    users.sort_by_key(|(_, requests)| std::cmp::Reverse(**requests));
+    let left = users.len().saturating_sub(USERS_SHOWN);
+    html! {
+        @if !users.is_empty() {
+            h3 { "Requests for each user" }
+            table {
+                thead { tr { th { "User" } th { "Requests" } } }
+                tbody {
+                    @for (user, requests) in users.iter().take(USERS_SHOWN) {
+                        tr { td { (user) } td { (requests) } }
+                    }
+                }
+            }
+            @if left > 0 { p.muted { (left) " more users get fewer requests" } }
         }
     }
 }

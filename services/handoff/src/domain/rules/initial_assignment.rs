@@ -3,7 +3,7 @@
 use holdpoint_contracts::hold::{HoldOutcome, OPERATOR_TAKEOVER};
 use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_holds::OWNERS;
+use holdpoint_holds::{ASSIGNEE_INACTIVE, OWNERS, inactive_message};
 use serde_json::json;
 
 use super::audience::{self, Assignment, AssignmentRules};
@@ -105,19 +105,11 @@ fn take_over_at_once(transition: &mut RequestTransition) {
 
 /// Ends a request whose recipient is inactive. The executor fails the step with this literal text (S0-R1).
 fn cancel(transition: &mut RequestTransition, name: &str, kind: HoldKind) {
-    let inactive = audience::inactive_text(name);
-    let message = match kind {
-        HoldKind::Handoff => format!("Handoff failed: {inactive}"),
-        HoldKind::Approval
-        | HoldKind::Input
-        | HoldKind::Timer
-        | HoldKind::Signal
-        | HoldKind::ChildRun => inactive,
-    };
+    let message = inactive_message(kind, &name);
     transition.add_history("withdrawn", BY_SERVICE, Some(message.clone()));
     transition.request.phase = Phase::Decided {
         outcome: HoldOutcome::Cancelled,
-        data: json!({ "code": "assignee_inactive", "message": message }),
+        data: json!({ "code": ASSIGNEE_INACTIVE, "message": message }),
         by: BY_SERVICE.to_owned(),
         at: transition.at,
     };

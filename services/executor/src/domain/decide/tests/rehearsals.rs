@@ -16,9 +16,10 @@ use super::histories::plans::a_plan;
 use super::world::{World, acme, broken, child_end, done, run_id};
 use crate::domain::RunInput;
 use crate::domain::plan::Plan;
+use crate::domain::rehearsal::audience::ActiveUsers;
 use crate::domain::rehearsal::rehearse_as;
 use crate::domain::rehearsal::script::Script;
-use crate::domain::rehearsal::setup::RehearsalSetup;
+use crate::domain::rehearsal::setup::{RehearsalSetup, WorkspaceFacts};
 
 /// What people and tools do in one case.
 #[derive(Debug, Clone, Copy)]
@@ -59,10 +60,20 @@ type Course = (
     Option<String>,
 );
 
+/// The user whom the plans name is active.
+fn facts() -> WorkspaceFacts {
+    let owner = ("owner".parse().unwrap(), vec!["owner".parse().unwrap()]);
+    WorkspaceFacts {
+        workspace: acme(),
+        tools: Vec::new(),
+        users: ActiveUsers::new([owner]),
+    }
+}
+
 fn rehearsed(plan: &Plan, manners: Manners) -> RehearsedRun {
     let script = Script::parse(&manners.script().to_string(), plan).unwrap();
     let start_at = World::of_plan(plan.clone()).now;
-    let setup = RehearsalSetup::new(&acme(), plan.clone(), Vec::new(), script, start_at).unwrap();
+    let setup = RehearsalSetup::new(facts(), plan.clone(), script, start_at).unwrap();
     let fields = json!({ "email": "ada@x.example", "replied": false });
     let contact = RehearsalContact {
         id: "ada".parse().unwrap(),
