@@ -83,7 +83,9 @@ async fn a_run_does_what_its_rehearsal_shows() {
     for (real, rehearsed) in real.iter().zip(runs.as_array().unwrap()) {
         assert_eq!(world.run(real).await["status"], rehearsed["status"]);
         let events = rehearsed["timeline"].as_array().unwrap().iter();
+        // The history of a run has no rungs: the request has them.
         let events: Vec<_> = events
+            .filter(|event| event["outgoing"]["kind"] != "escalation")
             .map(|event| event["type"].as_str().unwrap())
             .collect();
         assert_eq!(world.history(real).await, events);

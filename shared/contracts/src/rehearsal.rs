@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::contact::CONTACT_BYTES_MAX;
+use crate::handoff::PolicyView;
 use crate::history::EventType;
+use crate::hold::RungAct;
 use crate::problem::Problem;
 use crate::run::{HoldKind, RunStatus};
 use crate::size::json_bytes;
@@ -85,6 +87,9 @@ pub struct RehearseAgent {
     /// Longest time of one reply, 1 to [`SECONDS_MAX`]; none: the longest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u64>,
+    /// Policies of the workspace that the agent may name. The gateway adds them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<PolicyView>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -232,6 +237,13 @@ pub enum Outgoing {
         #[serde(with = "crate::instant::option")]
         deadline: Option<DateTime<Utc>>,
     },
+    /// A rung of the ladder of a request, or its deadline: users are notified of the request.
+    Escalation {
+        request: HoldKind,
+        act: RungAct,
+        /// Empty: the owners of the workspace.
+        to: Vec<String>,
+    },
     /// The start of a run of another agent.
     ChildRun { agent: AgentName },
 }
@@ -307,6 +319,7 @@ impl RehearsedEvent {
         let outgoing = self.outgoing.as_ref().map(|outgoing| match outgoing {
             Outgoing::Call { tool, .. } => format!("call {tool}"),
             Outgoing::Request { request, to, .. } => format!("{request} {}", to.join(" ")),
+            Outgoing::Escalation { act, to, .. } => format!("{act:?} {}", to.join(" ")),
             Outgoing::ChildRun { agent } => format!("run {agent}"),
         });
         let (after, step) = (self.at - start, self.step.as_deref().unwrap_or_default());

@@ -7,6 +7,7 @@ pub mod deadline;
 mod hold_draft;
 mod inactive_recipient;
 pub mod json_schema;
+pub mod ladder;
 pub mod limits;
 mod recipient;
 

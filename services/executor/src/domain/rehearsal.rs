@@ -6,9 +6,12 @@
 pub mod audience;
 mod call_results;
 mod in_memory_run;
+mod ladder;
 mod open_request;
 mod people;
+pub mod policies;
 mod recorder;
+mod rungs;
 mod sample;
 pub mod script;
 pub mod setup;

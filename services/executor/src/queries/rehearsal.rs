@@ -18,6 +18,7 @@ use super::query_error::QueryError;
 use crate::domain::Tool;
 use crate::domain::plan::Plan;
 use crate::domain::rehearsal::audience::{ActiveUsers, USERS_MAX};
+use crate::domain::rehearsal::policies::Policies;
 use crate::domain::rehearsal::rehearse;
 use crate::domain::rehearsal::script::Script;
 use crate::domain::rehearsal::setup::{RehearsalSetup, WorkspaceFacts};
@@ -29,6 +30,9 @@ const REHEARSE_WITHIN: Duration = Duration::from_secs(WAIT_SECONDS_MAX);
 /// Years in which a rehearsal may start.
 const YEARS: std::ops::RangeInclusive<i32> = 1970..=9_000;
 
+/// Most policies of one request: as many as a workspace has.
+const POLICIES_MAX: usize = 200;
+
 /// Most bytes of JSON of the runs of one reply. The bus takes 1 MiB.
 const RUNS_BYTES_MAX: usize = 768 * 1024;
 
@@ -39,18 +43,7 @@ impl ExecutorQueries {
         workspace: &Workspace,
         query: RehearseAgent,
     ) -> Result<Rehearsal, QueryError> {
-        check_contacts(&query.contacts, CONTACTS_MAX)?;
-        if query.start_at.is_some_and(|at| !YEARS.contains(&at.year())) {
-            let detail = format!("`start_at` is from {} to {}", YEARS.start(), YEARS.end());
-            return Err(QueryError(Problem::invalid_body(detail)));
-        }
-        if query
-            .seconds
-            .is_some_and(|time| !(1..=SECONDS_MAX).contains(&time))
-        {
-            let detail = format!("`seconds` is from 1 to {SECONDS_MAX}");
-            return Err(QueryError(Problem::invalid_body(detail)));
-        }
+        check_limits(&query)?;
         let Ok(_waiting) = self.waiting_rehearsals.try_acquire() else {
             let detail = "too many rehearsals are waiting; try again";
             return Err(QueryError(Problem::unavailable(detail)));
@@ -68,6 +61,7 @@ impl ExecutorQueries {
             script,
             start_at,
             seconds,
+            policies,
         } = query;
         let time = Duration::from_secs(seconds.unwrap_or(SECONDS_MAX));
         let start_at = start_at.unwrap_or_else(|| this_minute(self.clock.now()));
@@ -89,6 +83,7 @@ impl ExecutorQueries {
             workspace: workspace.clone(),
             tools: self.tools_of(workspace, &plan).await?,
             users: self.active_users(workspace).await?,
+            policies: Policies::new(policies),
         };
         let setup = RehearsalSetup::new(facts, plan, script, start_at)
             .map_err(|error| Problem::invalid_body(error.to_string()))?;
@@ -147,6 +142,27 @@ impl ExecutorQueries {
         let tools = tools.flat_map(|entry| [entry.operator, entry.nodes]);
         Ok(tools.flatten().collect())
     }
+}
+
+/// Refuses a query that is outside of its limits.
+fn check_limits(query: &RehearseAgent) -> Result<(), Problem> {
+    check_contacts(&query.contacts, CONTACTS_MAX)?;
+    if query.start_at.is_some_and(|at| !YEARS.contains(&at.year())) {
+        let detail = format!("`start_at` is from {} to {}", YEARS.start(), YEARS.end());
+        return Err(Problem::invalid_body(detail));
+    }
+    if query
+        .seconds
+        .is_some_and(|time| !(1..=SECONDS_MAX).contains(&time))
+    {
+        let detail = format!("`seconds` is from 1 to {SECONDS_MAX}");
+        return Err(Problem::invalid_body(detail));
+    }
+    if query.policies.len() > POLICIES_MAX {
+        let detail = format!("`policies` has at most {POLICIES_MAX} entries");
+        return Err(Problem::invalid_body(detail));
+    }
+    Ok(())
 }
 
 /// The times since the start are then short to read.

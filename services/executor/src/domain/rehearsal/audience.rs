@@ -2,6 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use holdpoint_auth::{Right, Role};
+use holdpoint_contracts::hold::HoldSpec;
+use holdpoint_contracts::rehearsal::OWNERS as OWNERS_SHOWN;
+use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::limits::RECIPIENTS_MAX;
 use holdpoint_holds::{OWNERS, Recipient};
 use holdpoint_ids::{RoleName, UserName};
@@ -24,6 +28,8 @@ pub struct ActiveUsers {
 /// The users who get a request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Audience {
+    /// Texts of the recipients.
+    pub(super) recipients: BTreeSet<String>,
     pub(super) users: BTreeSet<UserName>,
     /// A named user who does not exist or is disabled: the request ends at once (S0-R1).
     pub(super) inactive: Option<UserName>,
@@ -54,7 +60,11 @@ impl ActiveUsers {
     /// Resolves recipients as the handoff service does. The owners get a request that reaches no other user.
     pub(super) fn audience(&self, to: &[String]) -> Audience {
         let mut audience = Audience::default();
+        if to.is_empty() {
+            audience.recipients.insert(OWNERS_SHOWN.to_owned());
+        }
         for text in to.iter().take(RECIPIENTS_MAX) {
+            audience.recipients.insert(text.clone());
             match text.parse() {
                 Ok(Recipient::User(name)) if self.has_more || self.names.contains(&name) => {
                     audience.users.insert(name);
@@ -74,13 +84,65 @@ impl ActiveUsers {
         audience
     }
 
+    /// The recipients that are active; empty, which means the owners, if none is.
+    pub(super) fn active_recipients(&self, to: &[String]) -> Vec<String> {
+        let mut left = to.to_vec();
+        while let Some(name) = self.audience(&left).inactive {
+            let inactive = Recipient::user_text(&name);
+            left.retain(|one| *one != inactive);
+        }
+        let is_lost = left.iter().all(|one| {
+            let audience = self.audience(std::slice::from_ref(one));
+            !audience.empty_roles.is_empty()
+        });
+        if is_lost { Vec::new() } else { left }
+    }
+
+    /// Adds the owners to an approval for which too few users can decide, as the handoff service does.
+    pub(super) fn complete_quorum(&self, spec: &mut HoldSpec) {
+        let owners = OWNERS.to_owned();
+        if spec.kind != HoldKind::Approval || spec.to.is_empty() || spec.to.contains(&owners) {
+            return;
+        }
+        let audience = self.audience(&spec.to);
+        if self.has_more || audience.inactive.is_some() {
+            return;
+        }
+        let operates = |role: &Role| holdpoint_auth::may(*role, Right::Operate);
+        let operators = Role::ALL.iter().copied().filter(operates);
+        let mut eligible = audience.users;
+        eligible.extend(operators.flat_map(|role| self.members(role.as_str())));
+        if eligible.len() < usize::try_from(spec.policy.need).unwrap_or(usize::MAX) {
+            spec.to.push(owners);
+        }
+    }
+
     fn owners(&self) -> BTreeSet<UserName> {
-        let role = OWNERS.parse();
-        let members = match role {
-            Ok(Recipient::Role(role)) => self.roles.get(&role),
-            Ok(Recipient::User(_)) | Err(_) => None,
-        };
-        members.cloned().unwrap_or_default()
+        self.members(Role::Owner.as_str())
+    }
+
+    fn members(&self, role: &str) -> BTreeSet<UserName> {
+        let members = self.roles.iter().find(|(name, _)| name.as_str() == role);
+        members.map(|(_, users)| users.clone()).unwrap_or_default()
+    }
+}
+
+impl Audience {
+    /// Those who are not in another audience.
+    pub(super) fn without(&self, other: &Self) -> Self {
+        let new = |all: &BTreeSet<String>, known| all.difference(known).cloned().collect();
+        Self {
+            recipients: new(&self.recipients, &other.recipients),
+            users: self.users.difference(&other.users).cloned().collect(),
+            inactive: None,
+            empty_roles: new(&self.empty_roles, &other.empty_roles),
+        }
+    }
+
+    pub(super) fn extend(&mut self, more: &Self) {
+        self.recipients.extend(more.recipients.iter().cloned());
+        self.users.extend(more.users.iter().cloned());
+        self.empty_roles.extend(more.empty_roles.iter().cloned());
     }
 }
 

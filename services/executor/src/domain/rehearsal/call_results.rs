@@ -118,7 +118,7 @@ impl InMemoryRun<'_> {
                 let error = format!("`assignee`: {}", inactive_text(name));
                 return Ok((failure(&error), Some(TASK_NOT_CREATED.to_owned())));
             }
-            self.recorder.count_request(&to, audience);
+            self.recorder.count_request(&audience);
         }
         if let Err(refused) = self.change_contact(dispatch) {
             return Ok((failure(&refused.to_string()), Some(INVALID_ARGS.to_owned())));

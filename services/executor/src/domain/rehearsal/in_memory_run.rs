@@ -163,11 +163,11 @@ impl<'s> InMemoryRun<'s> {
         let timers = self.timers.iter();
         let timers = timers.map(|(hold, (_, due))| (*due, Due::Timer(*hold)));
         let requests = self.requests.iter();
-        let requests = requests.filter_map(|(hold, it)| Some((it.due()?, Due::Request(*hold))));
+        let requests = requests.filter_map(|(hold, it)| Some((it.due()?.0, Due::Request(*hold))));
         timers.chain(requests).min()
     }
 
-    /// Fires the next timer, or gives the next answer.
+    /// Fires the next timer, or does what is due for a request.
     pub(super) fn do_next(&mut self) -> Result<(), String> {
         match self.next_due() {
             Some((_, Due::Timer(hold))) => {
@@ -177,7 +177,7 @@ impl<'s> InMemoryRun<'s> {
                 drop(self.give(RunInput::TimerFired { hold, rev }));
                 Ok(())
             }
-            Some((_, Due::Request(hold))) => self.close_request(hold),
+            Some((_, Due::Request(hold))) => self.act_on_request(hold),
             None => Ok(()),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::rehearsal::{OWNERS, Outgoing, RehearsedEvent};
+use holdpoint_contracts::rehearsal::{Outgoing, RehearsedEvent};
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_ids::UserName;
@@ -105,6 +105,7 @@ impl Recorder {
             let message = match &outgoing {
                 Outgoing::Call { tool, .. } => format!("Calls {tool}."),
                 Outgoing::Request { question, .. } => cut(question, MESSAGE_CHARS_MAX),
+                Outgoing::Escalation { request, .. } => format!("The {request} escalates."),
                 Outgoing::ChildRun { agent } => format!("Starts {agent}."),
             };
             self.acted.extend(step.clone());
@@ -148,20 +149,20 @@ impl Recorder {
         match outgoing {
             Outgoing::Call { tool, .. } => *self.calls.entry(tool.clone()).or_default() += 1,
             // The audience of a request is counted with it.
-            Outgoing::Request { .. } | Outgoing::ChildRun { .. } => {}
+            Outgoing::Request { .. } | Outgoing::Escalation { .. } | Outgoing::ChildRun { .. } => {}
         }
     }
 
-    /// A request to these recipients; none: the owners. Each user of its audience gets it once.
-    pub(super) fn count_request(&mut self, to: &[String], audience: Audience) {
-        let owners = to.is_empty().then(|| OWNERS.to_owned());
-        for one in to.iter().cloned().chain(owners) {
-            *self.requests.entry(one).or_default() += 1;
+    /// A request. Each of its recipients and users gets it once.
+    pub(super) fn count_request(&mut self, audience: &Audience) {
+        for to in &audience.recipients {
+            *self.requests.entry(to.clone()).or_default() += 1;
         }
-        for user in audience.users {
-            *self.users.entry(user).or_default() += 1;
+        for user in &audience.users {
+            *self.users.entry(user.clone()).or_default() += 1;
         }
-        self.empty_roles.extend(audience.empty_roles);
+        self.empty_roles
+            .extend(audience.empty_roles.iter().cloned());
     }
 
     pub(super) fn has_acted(&self, step: &str) -> bool {

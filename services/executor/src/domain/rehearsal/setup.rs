@@ -7,6 +7,7 @@ use holdpoint_contracts::rehearsal::{Rehearsal, RehearsedRun};
 use holdpoint_ids::{IdError, Workspace};
 
 use super::audience::ActiveUsers;
+use super::policies::Policies;
 use super::script::Script;
 use crate::domain::model::agent::Agent;
 use crate::domain::model::plan::Plan;
@@ -21,6 +22,7 @@ pub struct WorkspaceFacts {
     /// Entries of the registry that the plan names.
     pub tools: Vec<Arc<Tool>>,
     pub users: ActiveUsers,
+    pub policies: Policies,
 }
 
 /// What the runs of a rehearsal share.
@@ -32,6 +34,7 @@ pub struct RehearsalSetup {
     /// Entries of the registry that the plan names.
     pub(super) tools: Vec<Arc<Tool>>,
     pub(super) users: ActiveUsers,
+    pub(super) policies: Policies,
     pub(super) script: Script,
     pub(super) start_at: DateTime<Utc>,
 }
@@ -51,6 +54,7 @@ impl RehearsalSetup {
             workspace,
             tools,
             users,
+            policies,
         } = of;
         plan.limits.concurrency = None;
         plan.limits.rate = None;
@@ -72,6 +76,7 @@ impl RehearsalSetup {
             plan: Arc::new(PlanFact::new(plan)),
             tools,
             users,
+            policies,
             script,
             start_at,
         })

@@ -1,6 +1,7 @@
 //! Rehearsals of small agents.
 
 mod audiences;
+mod policies;
 mod repeated_lines;
 
 use holdpoint_contracts::history::EventType;
@@ -9,6 +10,7 @@ use holdpoint_contracts::run::{HoldKind, RunStatus};
 use serde_json::{Value, json};
 
 use super::audience::ActiveUsers;
+use super::policies::Policies;
 use super::rehearse;
 use super::script::Script;
 use super::setup::{RehearsalSetup, WorkspaceFacts};
@@ -45,6 +47,7 @@ fn facts() -> WorkspaceFacts {
         workspace: "acme".parse().unwrap(),
         tools: Vec::new(),
         users: ActiveUsers::new(users),
+        policies: Policies::default(),
     }
 }
 
@@ -77,7 +80,7 @@ fn run(text: &str, script: &str) -> RehearsedRun {
 fn subjects(run: &RehearsedRun) -> Vec<&str> {
     let calls = run.outgoing().filter_map(|it| match it {
         Outgoing::Call { args, .. } => args["subject"].as_str(),
-        Outgoing::Request { .. } | Outgoing::ChildRun { .. } => None,
+        Outgoing::Request { .. } | Outgoing::Escalation { .. } | Outgoing::ChildRun { .. } => None,
     });
     calls.collect()
 }
@@ -166,7 +169,7 @@ steps:
     );
     let paid = approved.outgoing().find_map(|it| match it {
         Outgoing::Call { args, .. } => Some(args),
-        Outgoing::Request { .. } | Outgoing::ChildRun { .. } => None,
+        Outgoing::Request { .. } | Outgoing::Escalation { .. } | Outgoing::ChildRun { .. } => None,
     });
     assert_eq!(paid, Some(&json!({ "part": "half" })));
     let rejected = run(

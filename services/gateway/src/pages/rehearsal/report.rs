@@ -2,6 +2,7 @@
 
 use chrono_tz::Tz;
 use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::hold::RungAct;
 use holdpoint_contracts::rehearsal::{
     Outgoing, Rehearsal, RehearsalSummary, RehearsedEvent, RehearsedRun, contact_names,
 };
@@ -109,7 +110,7 @@ fn course(run: &RehearsedRun, runs: &[&RehearsedRun], zone: Tz) -> Markup {
 
 fn entry(event: &RehearsedEvent, zone: Tz) -> Markup {
     let class = match event.outgoing {
-        Some(Outgoing::Request { .. }) => "waits",
+        Some(Outgoing::Request { .. } | Outgoing::Escalation { .. }) => "waits",
         Some(Outgoing::Call { .. } | Outgoing::ChildRun { .. }) => "good",
         None if event.kind == EventType::RunCompleted => "plain",
         None => event_class(event.kind),
@@ -129,6 +130,11 @@ fn entry(event: &RehearsedEvent, zone: Tz) -> Markup {
                     @if let Some(at) = deadline { span.muted { " · deadline " (labels::instant(*at, zone)) } }
                     @if let Some(step) = &event.step { span.muted { " · " (one_line(step, 100)) } }
                 },
+                Some(Outgoing::Escalation { request, act, to }) => {
+                    span { (escalation(*act)) " " strong { (recipients(to)) } }
+                    span.muted { " · " (labels::hold_kind(*request)) }
+                    @if let Some(step) = &event.step { span.muted { " · " (one_line(step, 100)) } }
+                },
                 Some(Outgoing::ChildRun { agent }) => span { "Starts a run of " strong { (agent) } },
                 None => {
                     span { (one_line(&event.message, 400)) }
@@ -136,6 +142,18 @@ fn entry(event: &RehearsedEvent, zone: Tz) -> Markup {
                 },
             }
         }
+    }
+}
+
+/// Words before the users whom a rung notifies.
+pub(super) const fn escalation(act: RungAct) -> &'static str {
+    match act {
+        RungAct::Notify => "Notifies",
+        RungAct::Reassign => "Reassigns it to",
+        RungAct::Broaden => "Also asks",
+        RungAct::Raise => "Raises its priority and notifies",
+        // These end the request.
+        RungAct::AnswerDefault | RungAct::Fail => "Ends the request of",
     }
 }
 

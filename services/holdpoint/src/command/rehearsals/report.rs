@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use holdpoint_contracts::hold::RungAct;
 use holdpoint_contracts::rehearsal::{
     Outgoing, Rehearsal, RehearsalChanges, RehearsalDetail, RehearsalStatus, RehearsedAct,
     RehearsedEvent, RehearsedRun, contact_names, time_between,
@@ -151,16 +152,30 @@ fn outgoing_text(outgoing: &Outgoing) -> String {
             question,
             deadline,
         } => {
-            let to = if to.is_empty() {
-                "the owners".to_owned()
-            } else {
-                to.join(", ")
-            };
+            let to = recipients(to);
             let until = deadline.map(|at| format!(" (until {})", instant(at)));
             format!("{request} to {to}: {question}{}", until.unwrap_or_default())
         }
+        Outgoing::Escalation { request, act, to } => {
+            let act = match act {
+                RungAct::Notify => "notifies",
+                RungAct::Reassign => "reassigns it to",
+                RungAct::Broaden => "also asks",
+                RungAct::Raise => "raises its priority and notifies",
+                // These end the request.
+                RungAct::AnswerDefault | RungAct::Fail => "ends the request of",
+            };
+            format!("{request}: {act} {}", recipients(to))
+        }
         Outgoing::ChildRun { agent } => format!("starts a run of {agent}"),
     }
+}
+
+fn recipients(to: &[String]) -> String {
+    if to.is_empty() {
+        return "the owners".to_owned();
+    }
+    to.join(", ")
 }
 
 pub(super) fn changes_text(changes: &RehearsalChanges) -> String {

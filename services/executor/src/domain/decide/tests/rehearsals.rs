@@ -17,6 +17,7 @@ use super::world::{World, acme, broken, child_end, done, run_id};
 use crate::domain::RunInput;
 use crate::domain::plan::Plan;
 use crate::domain::rehearsal::audience::ActiveUsers;
+use crate::domain::rehearsal::policies::Policies;
 use crate::domain::rehearsal::rehearse_as;
 use crate::domain::rehearsal::script::Script;
 use crate::domain::rehearsal::setup::{RehearsalSetup, WorkspaceFacts};
@@ -67,6 +68,7 @@ fn facts() -> WorkspaceFacts {
         workspace: acme(),
         tools: Vec::new(),
         users: ActiveUsers::new([owner]),
+        policies: Policies::default(),
     }
 }
 
@@ -99,7 +101,10 @@ fn course_of_rehearsal(run: &RehearsedRun, world: &World) -> Course {
                     args.clone(),
                 ))
             }
-            Some(Outgoing::Request { .. } | Outgoing::ChildRun { .. }) | None => None,
+            Some(
+                Outgoing::Request { .. } | Outgoing::Escalation { .. } | Outgoing::ChildRun { .. },
+            )
+            | None => None,
         });
     let requests = run.outgoing();
     let requests = requests.filter(|it| matches!(it, Outgoing::Request { .. }));
