@@ -2,6 +2,7 @@
 
 mod audiences;
 mod policies;
+mod registered_tools;
 mod repeated_lines;
 
 use holdpoint_contracts::history::EventType;
