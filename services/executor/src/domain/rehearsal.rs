@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::rehearsal::{
-    RUN_DAYS_MAX, RUN_ROUNDS_MAX, RehearsalContact, RehearsalLimit, RehearsedRun,
+    RUN_DAYS_MAX, RehearsalContact, RehearsalLimit, RehearsedRun,
 };
 use holdpoint_contracts::run::{RunStatus, StepStatus};
 use holdpoint_ids::{ContactId, RunId};
@@ -126,7 +126,7 @@ fn limit_reached(
     if at - setup.start_at > TimeDelta::days(RUN_DAYS_MAX) {
         return Some(RehearsalLimit::Time);
     }
-    if rounds >= RUN_ROUNDS_MAX {
+    if rounds >= setup.limits.rounds {
         return Some(RehearsalLimit::Rounds);
     }
     state.is_full().then_some(RehearsalLimit::Memory)

@@ -9,6 +9,7 @@ use holdpoint_contracts::hold::{
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::rehearsal::Outgoing;
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_contracts::size::json_bytes;
 use holdpoint_holds::{ASSIGNEE_INACTIVE, inactive_message};
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
@@ -95,6 +96,7 @@ impl InMemoryRun<'_> {
             spec,
         };
         request.plan_answer(self.now);
+        self.count_memory(json_bytes(&request.spec));
         self.requests.insert(desired.id, request);
         is_sent.then_some(sent)
     }

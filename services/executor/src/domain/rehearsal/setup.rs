@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::rehearsal::{Rehearsal, RehearsedRun};
+use holdpoint_contracts::rehearsal::{RUN_MIB_MAX, RUN_ROUNDS_MAX, Rehearsal, RehearsedRun};
 use holdpoint_ids::{IdError, Workspace};
 
 use super::audience::ActiveUsers;
@@ -25,6 +25,23 @@ pub struct WorkspaceFacts {
     pub policies: Policies,
 }
 
+/// Limits of each run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RunLimits {
+    pub(super) rounds: usize,
+    /// Of the memory that it keeps, as an estimate.
+    pub(super) bytes: usize,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self {
+            rounds: RUN_ROUNDS_MAX,
+            bytes: RUN_MIB_MAX * 1024 * 1024,
+        }
+    }
+}
+
 /// What the runs of a rehearsal share.
 #[derive(Debug)]
 pub struct RehearsalSetup {
@@ -37,6 +54,7 @@ pub struct RehearsalSetup {
     pub(super) policies: Policies,
     pub(super) script: Script,
     pub(super) start_at: DateTime<Utc>,
+    pub(super) limits: RunLimits,
 }
 
 impl RehearsalSetup {
@@ -79,6 +97,7 @@ impl RehearsalSetup {
             policies,
             script,
             start_at,
+            limits: RunLimits::default(),
         })
     }
 

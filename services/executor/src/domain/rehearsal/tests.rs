@@ -1,6 +1,7 @@
 //! Rehearsals of small agents.
 
 mod audiences;
+mod limits;
 mod policies;
 mod registered_tools;
 mod repeated_lines;
