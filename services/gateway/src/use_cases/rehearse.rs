@@ -188,8 +188,7 @@ impl RunningRehearsal {
 
     async fn rehearse(&mut self, contacts: &[RehearsalContact]) -> Result<End, StoreError> {
         while let Some(left @ [_, ..]) = contacts.get(self.place..) {
-            if Instant::now() >= self.ends_at {
-                let detail = format!("it has reached its limit of {STORED_SECONDS_MAX} seconds");
+            if let Some(detail) = limit_reached(Instant::now(), self.ends_at, self.bytes) {
                 return Ok(Some((RehearsalStatus::Limited, Some(detail))));
             }
             let request = RehearseAgent {
@@ -215,8 +214,8 @@ impl RunningRehearsal {
             self.request.seconds = (!runs.is_empty()).then_some(PAGE_SECONDS);
             self.bytes = self.bytes.saturating_add(bytes_of(&runs));
             if self.bytes > STORED_BYTES_MAX {
-                let detail = format!("its runs have more than {STORED_BYTES_MAX} bytes");
-                return Ok(Some((RehearsalStatus::Limited, Some(detail))));
+                // Its pages before this one are kept.
+                continue;
             }
             // Without runs it notes that this gateway still works on it.
             let page = RunsPage {
@@ -233,6 +232,14 @@ impl RunningRehearsal {
         }
         Ok(Some((RehearsalStatus::Completed, None)))
     }
+}
+
+/// The limit that ends a rehearsal before its last contact.
+fn limit_reached(now: Instant, ends_at: Instant, bytes: usize) -> Option<String> {
+    if bytes > STORED_BYTES_MAX {
+        return Some(format!("its runs have more than {STORED_BYTES_MAX} bytes"));
+    }
+    (now >= ends_at).then(|| format!("it has reached its limit of {STORED_SECONDS_MAX} seconds"))
 }
 
 /// The first contacts that fit into one request; at least one.
@@ -299,5 +306,23 @@ pub(crate) async fn await_end(
             () = tokio::time::sleep_until(latest) => {}
             () = app.closing.cancelled() => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words 6: 60 seconds and 8 MiB.
+    #[test]
+    fn time_and_size_limit_a_rehearsal() {
+        let start = Instant::now();
+        let ends_at = start + Duration::from_secs(STORED_SECONDS_MAX);
+        let size = 8 * 1024 * 1024;
+        assert_eq!(limit_reached(start, ends_at, size), None);
+        let detail = "it has reached its limit of 60 seconds".to_owned();
+        assert_eq!(limit_reached(ends_at, ends_at, size), Some(detail));
+        let detail = format!("its runs have more than {size} bytes");
+        assert_eq!(limit_reached(start, ends_at, size + 1), Some(detail));
     }
 }
