@@ -265,6 +265,7 @@ async fn a_file_is_started_once() {
 #[tokio::test]
 async fn an_agent_is_rehearsed_and_compared() {
     let world = World::with_test_clock().await;
+    Person::join(&world.up, "nina", &["member"]).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -286,6 +287,8 @@ async fn an_agent_is_rehearsed_and_compared() {
         "1 contact: ann",
         "handoff to @user.nina",
         "requests   @user.nina 1",
+        "users      nina 1",
+        "roles      none",
         "unseen     150 (c0",
     ] {
         assert!(text.contains(words), "{words}: {text}");

@@ -6,12 +6,14 @@ mod stored;
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{AgentName, ContactId};
+use holdpoint_ids::{AgentName, ContactId, UserName};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::contact::CONTACT_BYTES_MAX;
+use crate::handoff::PolicyView;
 use crate::history::EventType;
+use crate::hold::RungAct;
 use crate::problem::Problem;
 use crate::run::{HoldKind, RunStatus};
 use crate::size::json_bytes;
@@ -85,6 +87,9 @@ pub struct RehearseAgent {
     /// Longest time of one reply, 1 to [`SECONDS_MAX`]; none: the longest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u64>,
+    /// Policies of the workspace that the agent may name. The gateway adds them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<PolicyView>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -158,6 +163,12 @@ pub struct RehearsedRun {
     /// How many requests each recipient gets, with the tasks that tools create.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requests: BTreeMap<String, u64>,
+    /// How many requests each active user gets. A user whom several recipients of a request mean gets it once.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub users: BTreeMap<UserName, u64>,
+    /// Roles without an active user to whom requests are addressed.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub empty_roles: BTreeSet<String>,
     /// Why the rehearsal stopped before the end of the run, if a limit stopped it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<RehearsalLimit>,
@@ -226,6 +237,13 @@ pub enum Outgoing {
         #[serde(with = "crate::instant::option")]
         deadline: Option<DateTime<Utc>>,
     },
+    /// A rung of the ladder of a request, or its deadline: users are notified of the request.
+    Escalation {
+        request: HoldKind,
+        act: RungAct,
+        /// Empty: the owners of the workspace.
+        to: Vec<String>,
+    },
     /// The start of a run of another agent.
     ChildRun { agent: AgentName },
 }
@@ -255,6 +273,12 @@ pub struct RehearsalSummary {
     pub calls: BTreeMap<String, u64>,
     /// How many requests each recipient gets.
     pub requests: BTreeMap<String, u64>,
+    /// How many requests each active user gets, from all recipients.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub users: BTreeMap<UserName, u64>,
+    /// Roles without an active user to whom requests are addressed.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub empty_roles: BTreeSet<String>,
     /// Steps that no contact reached.
     pub unreached_steps: Vec<String>,
     /// Contacts whose run ends, and no person has a request of it.
@@ -295,6 +319,7 @@ impl RehearsedEvent {
         let outgoing = self.outgoing.as_ref().map(|outgoing| match outgoing {
             Outgoing::Call { tool, .. } => format!("call {tool}"),
             Outgoing::Request { request, to, .. } => format!("{request} {}", to.join(" ")),
+            Outgoing::Escalation { act, to, .. } => format!("{act:?} {}", to.join(" ")),
             Outgoing::ChildRun { agent } => format!("run {agent}"),
         });
         let (after, step) = (self.at - start, self.step.as_deref().unwrap_or_default());
@@ -341,6 +366,10 @@ impl RehearsalSummary {
             for (to, count) in &run.requests {
                 *summary.requests.entry(to.clone()).or_default() += count;
             }
+            for (user, count) in &run.users {
+                *summary.users.entry(user.clone()).or_default() += count;
+            }
+            summary.empty_roles.extend(run.empty_roles.iter().cloned());
         }
         let reached = runs.iter().flat_map(|run| &run.steps_reached);
         let reached: BTreeSet<&String> = reached.collect();

@@ -5,7 +5,9 @@
 
 pub mod deadline;
 mod hold_draft;
+mod inactive_recipient;
 pub mod json_schema;
+pub mod ladder;
 pub mod limits;
 mod recipient;
 
@@ -13,4 +15,7 @@ mod recipient;
 pub mod fixtures;
 
 pub use hold_draft::{HoldDraft, check_recipients, check_text, invalid_hold, sanitized};
+pub use inactive_recipient::{
+    ASSIGNEE_INACTIVE, POLICY_UNAVAILABLE, inactive_message, inactive_text,
+};
 pub use recipient::{InvalidRecipient, OWNERS, Recipient};

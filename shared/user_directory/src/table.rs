@@ -139,6 +139,23 @@ pub async fn recipients(
     workspace: &Workspace,
     limit: u64,
 ) -> Result<BTreeSet<String>, StoreError> {
+    let mut texts = BTreeSet::new();
+    for user in active(db, workspace, limit).await? {
+        texts.insert(format!("@user.{}", user.name));
+        texts.extend(user.roles.iter().map(|role| format!("@role.{role}")));
+    }
+    Ok(texts)
+}
+
+/// The first active users in the order of names.
+///
+/// # Errors
+/// As [`find`].
+pub async fn active(
+    db: &impl ConnectionTrait,
+    workspace: &Workspace,
+    limit: u64,
+) -> Result<Vec<User>, StoreError> {
     let rows = user::Entity::find()
         .filter(user::Column::Workspace.eq(workspace.as_str()))
         .filter(user::Column::Active.eq(true))
@@ -146,13 +163,7 @@ pub async fn recipients(
         .limit(limit)
         .all(db)
         .await?;
-    let mut texts = BTreeSet::new();
-    for row in rows {
-        let user = read(row)?;
-        texts.insert(format!("@user.{}", user.name));
-        texts.extend(user.roles.iter().map(|role| format!("@role.{role}")));
-    }
-    Ok(texts)
+    rows.into_iter().map(read).collect()
 }
 
 /// Whether the directory has any user of a workspace.

@@ -3,23 +3,27 @@
 //! It gives the inputs of a real run to the same `decide`. Its effects change only what is in memory, so nothing is
 //! sent or stored. A script says what people, tools and contacts do.
 
+pub mod audience;
 mod call_results;
 mod in_memory_run;
+mod ladder;
 mod open_request;
 mod people;
+pub mod policies;
 mod recorder;
+mod rungs;
 mod sample;
 pub mod script;
 pub mod setup;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::rehearsal::{
-    RUN_DAYS_MAX, RUN_ROUNDS_MAX, RehearsalContact, RehearsalLimit, RehearsedRun,
+    RUN_DAYS_MAX, RehearsalContact, RehearsalLimit, RehearsedRun,
 };
 use holdpoint_contracts::run::{RunStatus, StepStatus};
 use holdpoint_ids::{ContactId, RunId};
@@ -122,7 +126,7 @@ fn limit_reached(
     if at - setup.start_at > TimeDelta::days(RUN_DAYS_MAX) {
         return Some(RehearsalLimit::Time);
     }
-    if rounds >= RUN_ROUNDS_MAX {
+    if rounds >= setup.limits.rounds {
         return Some(RehearsalLimit::Rounds);
     }
     state.is_full().then_some(RehearsalLimit::Memory)
@@ -179,6 +183,8 @@ fn finished(
         steps_reached,
         calls: recorded.calls,
         requests: recorded.requests,
+        users: recorded.users,
+        empty_roles: recorded.empty_roles,
         stopped_by,
         timeline: recorded.events,
         events_left: recorded.left,
@@ -200,6 +206,8 @@ fn refused_run(
         steps_reached: Vec::new(),
         calls: BTreeMap::new(),
         requests: BTreeMap::new(),
+        users: BTreeMap::new(),
+        empty_roles: BTreeSet::new(),
         stopped_by: None,
         timeline: Vec::new(),
         events_left: 0,

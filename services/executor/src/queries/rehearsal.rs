@@ -11,14 +11,17 @@ use holdpoint_contracts::rehearsal::{
 };
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_ids::{AgentName, Workspace};
+use holdpoint_user_directory::table as directory;
 
 use super::ExecutorQueries;
 use super::query_error::QueryError;
 use crate::domain::Tool;
 use crate::domain::plan::Plan;
+use crate::domain::rehearsal::audience::{ActiveUsers, USERS_MAX};
+use crate::domain::rehearsal::policies::Policies;
 use crate::domain::rehearsal::rehearse;
 use crate::domain::rehearsal::script::Script;
-use crate::domain::rehearsal::setup::RehearsalSetup;
+use crate::domain::rehearsal::setup::{RehearsalSetup, WorkspaceFacts};
 use crate::store;
 
 /// How long a rehearsal waits for those before it.
@@ -26,6 +29,9 @@ const REHEARSE_WITHIN: Duration = Duration::from_secs(WAIT_SECONDS_MAX);
 
 /// Years in which a rehearsal may start.
 const YEARS: std::ops::RangeInclusive<i32> = 1970..=9_000;
+
+/// Most policies of one request: as many as a workspace has.
+const POLICIES_MAX: usize = 200;
 
 /// Most bytes of JSON of the runs of one reply. The bus takes 1 MiB.
 const RUNS_BYTES_MAX: usize = 768 * 1024;
@@ -37,18 +43,7 @@ impl ExecutorQueries {
         workspace: &Workspace,
         query: RehearseAgent,
     ) -> Result<Rehearsal, QueryError> {
-        check_contacts(&query.contacts, CONTACTS_MAX)?;
-        if query.start_at.is_some_and(|at| !YEARS.contains(&at.year())) {
-            let detail = format!("`start_at` is from {} to {}", YEARS.start(), YEARS.end());
-            return Err(QueryError(Problem::invalid_body(detail)));
-        }
-        if query
-            .seconds
-            .is_some_and(|time| !(1..=SECONDS_MAX).contains(&time))
-        {
-            let detail = format!("`seconds` is from 1 to {SECONDS_MAX}");
-            return Err(QueryError(Problem::invalid_body(detail)));
-        }
+        check_limits(&query)?;
         let Ok(_waiting) = self.waiting_rehearsals.try_acquire() else {
             let detail = "too many rehearsals are waiting; try again";
             return Err(QueryError(Problem::unavailable(detail)));
@@ -66,6 +61,7 @@ impl ExecutorQueries {
             script,
             start_at,
             seconds,
+            policies,
         } = query;
         let time = Duration::from_secs(seconds.unwrap_or(SECONDS_MAX));
         let start_at = start_at.unwrap_or_else(|| this_minute(self.clock.now()));
@@ -83,8 +79,13 @@ impl ExecutorQueries {
         };
         let script = Script::parse(script.as_deref().unwrap_or_default(), &plan);
         let script = script.map_err(invalid_script)?;
-        let tools = self.tools_of(workspace, &plan).await?;
-        let setup = RehearsalSetup::new(workspace, plan, tools, script, start_at)
+        let facts = WorkspaceFacts {
+            workspace: workspace.clone(),
+            tools: self.tools_of(workspace, &plan).await?,
+            users: self.active_users(workspace).await?,
+            policies: Policies::new(policies),
+        };
+        let setup = RehearsalSetup::new(facts, plan, script, start_at)
             .map_err(|error| Problem::invalid_body(error.to_string()))?;
         let rehearsal = Self::blocking(move || {
             let rehearsal = rehearse_all(&setup, &contacts, time);
@@ -117,6 +118,15 @@ impl ExecutorQueries {
         Ok((plan, Some(wanted)))
     }
 
+    /// The users who are active now.
+    async fn active_users(&self, workspace: &Workspace) -> Result<ActiveUsers, QueryError> {
+        let limit = USERS_MAX as u64 + 1;
+        let users = directory::active(&self.db, workspace, limit).await?;
+        Ok(ActiveUsers::new(
+            users.into_iter().map(|user| (user.name, user.roles)),
+        ))
+    }
+
     /// The registry entries of the tools that a plan names.
     async fn tools_of(
         &self,
@@ -132,6 +142,27 @@ impl ExecutorQueries {
         let tools = tools.flat_map(|entry| [entry.operator, entry.nodes]);
         Ok(tools.flatten().collect())
     }
+}
+
+/// Refuses a query that is outside of its limits.
+fn check_limits(query: &RehearseAgent) -> Result<(), Problem> {
+    check_contacts(&query.contacts, CONTACTS_MAX)?;
+    if query.start_at.is_some_and(|at| !YEARS.contains(&at.year())) {
+        let detail = format!("`start_at` is from {} to {}", YEARS.start(), YEARS.end());
+        return Err(Problem::invalid_body(detail));
+    }
+    if query
+        .seconds
+        .is_some_and(|time| !(1..=SECONDS_MAX).contains(&time))
+    {
+        let detail = format!("`seconds` is from 1 to {SECONDS_MAX}");
+        return Err(Problem::invalid_body(detail));
+    }
+    if query.policies.len() > POLICIES_MAX {
+        let detail = format!("`policies` has at most {POLICIES_MAX} entries");
+        return Err(Problem::invalid_body(detail));
+    }
+    Ok(())
 }
 
 /// The times since the start are then short to read.

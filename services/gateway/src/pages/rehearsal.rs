@@ -95,6 +95,7 @@ async fn perform(
         script: fields.get_text("script").map(str::to_owned),
         start_at: None,
         seconds: None,
+        policies: Vec::new(),
     };
     let start = Start {
         request,

@@ -36,7 +36,7 @@ async fn every_command_says_who_asks_in_a_way_that_can_be_checked() {
 }
 
 /// Method, path and what is needed.
-const ROUTES: [(&str, &str, Right); 74] = [
+const ROUTES: [(&str, &str, Right); 75] = [
     ("GET", "/agents", Right::Look),
     ("GET", "/runs", Right::Look),
     ("GET", "/runs/R", Right::Look),
@@ -91,6 +91,7 @@ const ROUTES: [(&str, &str, Right); 74] = [
     ("GET", "/policies", Right::Look),
     ("POST", "/policies", Right::Administer),
     ("DELETE", "/policies/on-call", Right::Administer),
+    ("POST", "/agents/rehearse", Right::Look),
     ("GET", "/rehearsals", Right::Look),
     ("POST", "/rehearsals", Right::Look),
     ("GET", "/rehearsals/reh_1", Right::Look),

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
+use holdpoint_contracts::handoff::{ListPolicies, PolicyView};
 use holdpoint_contracts::rehearsal::{
     CONTACTS_MAX, REPLY_SECONDS_MAX, Rehearsal, RehearsalContact, RehearsalStatus, RehearseAgent,
     RehearsedRun, SCRIPT_BYTES_MAX, STORED_BYTES_MAX, STORED_CONTACTS_MAX, STORED_SECONDS_MAX,
     StoredRehearsal, check_contacts,
 };
+use holdpoint_contracts::run::Page;
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_ids::Workspace;
 use holdpoint_store::StoreError;
@@ -25,6 +27,9 @@ const REPLY_WITHIN: Duration = Duration::from_secs(REPLY_SECONDS_MAX);
 
 /// Most bytes of the contacts of one request to an executor. The bus takes 1 MiB, with the agent and the script.
 const REQUEST_BYTES_MAX: usize = 512 * 1024;
+
+/// Most bytes of the policies of one request. The policies after them count as unknown.
+const POLICIES_BYTES_MAX: usize = 128 * 1024;
 
 /// Longest time of a page of runs in the background. Other callers of the executor come between two pages.
 const PAGE_SECONDS: u64 = 2;
@@ -54,6 +59,7 @@ pub(crate) async fn start(
     let mut request = start.request;
     check_contacts(&request.contacts, STORED_CONTACTS_MAX)?;
     check_script(request.script.as_deref().unwrap_or_default())?;
+    add_policies(app, &caller.workspace, &mut request).await?;
     let ends_at = Instant::now() + Duration::from_secs(STORED_SECONDS_MAX);
     let contacts = std::mem::take(&mut request.contacts);
     request.contacts.extend(contacts.first().cloned());
@@ -88,6 +94,42 @@ pub(crate) async fn start(
     };
     app.tasks.spawn(task.run(contacts, start.permit));
     Ok(id)
+}
+
+/// Adds the policies of the workspace that the agent may name. Only the handoff service has them.
+///
+/// # Errors
+/// 422 if the caller gives some; 503 without the handoff service.
+pub(crate) async fn add_policies(
+    app: &App,
+    workspace: &Workspace,
+    request: &mut RehearseAgent,
+) -> Result<(), Problem> {
+    if !request.policies.is_empty() {
+        let detail = "unknown field `policies`: a rehearsal uses those of the workspace";
+        return Err(Problem::invalid_body(detail));
+    }
+    if request.agent.is_none() && !names_in(request, "policy") {
+        return Ok(());
+    }
+    let all: Page<PolicyView> = app.bus.query(workspace, &ListPolicies {}).await?;
+    let may_be_named = |policy: &PolicyView| {
+        !policy.built_in && (request.agent.is_some() || names_in(request, policy.name.as_str()))
+    };
+    let mut bytes = 0_usize;
+    let named = all.items.into_iter().filter(may_be_named);
+    let policies = named.take_while(|policy| {
+        bytes = bytes.saturating_add(json_bytes(policy));
+        bytes <= POLICIES_BYTES_MAX
+    });
+    request.policies = policies.collect();
+    Ok(())
+}
+
+/// Whether the agent or the plan of its planner, which the script has, contains a text.
+fn names_in(request: &RehearseAgent, text: &str) -> bool {
+    let mut all = request.text.iter().chain(&request.script);
+    all.any(|part| part.contains(text))
 }
 
 fn check_script(script: &str) -> Result<(), Problem> {
@@ -146,8 +188,7 @@ impl RunningRehearsal {
 
     async fn rehearse(&mut self, contacts: &[RehearsalContact]) -> Result<End, StoreError> {
         while let Some(left @ [_, ..]) = contacts.get(self.place..) {
-            if Instant::now() >= self.ends_at {
-                let detail = format!("it has reached its limit of {STORED_SECONDS_MAX} seconds");
+            if let Some(detail) = limit_reached(Instant::now(), self.ends_at, self.bytes) {
                 return Ok(Some((RehearsalStatus::Limited, Some(detail))));
             }
             let request = RehearseAgent {
@@ -173,8 +214,8 @@ impl RunningRehearsal {
             self.request.seconds = (!runs.is_empty()).then_some(PAGE_SECONDS);
             self.bytes = self.bytes.saturating_add(bytes_of(&runs));
             if self.bytes > STORED_BYTES_MAX {
-                let detail = format!("its runs have more than {STORED_BYTES_MAX} bytes");
-                return Ok(Some((RehearsalStatus::Limited, Some(detail))));
+                // Its pages before this one are kept.
+                continue;
             }
             // Without runs it notes that this gateway still works on it.
             let page = RunsPage {
@@ -191,6 +232,14 @@ impl RunningRehearsal {
         }
         Ok(Some((RehearsalStatus::Completed, None)))
     }
+}
+
+/// The limit that ends a rehearsal before its last contact.
+fn limit_reached(now: Instant, ends_at: Instant, bytes: usize) -> Option<String> {
+    if bytes > STORED_BYTES_MAX {
+        return Some(format!("its runs have more than {STORED_BYTES_MAX} bytes"));
+    }
+    (now >= ends_at).then(|| format!("it has reached its limit of {STORED_SECONDS_MAX} seconds"))
 }
 
 /// The first contacts that fit into one request; at least one.
@@ -257,5 +306,23 @@ pub(crate) async fn await_end(
             () = tokio::time::sleep_until(latest) => {}
             () = app.closing.cancelled() => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words 6: 60 seconds and 8 MiB.
+    #[test]
+    fn time_and_size_limit_a_rehearsal() {
+        let start = Instant::now();
+        let ends_at = start + Duration::from_secs(STORED_SECONDS_MAX);
+        let size = 8 * 1024 * 1024;
+        assert_eq!(limit_reached(start, ends_at, size), None);
+        let detail = "it has reached its limit of 60 seconds".to_owned();
+        assert_eq!(limit_reached(ends_at, ends_at, size), Some(detail));
+        let detail = format!("its runs have more than {size} bytes");
+        assert_eq!(limit_reached(start, ends_at, size + 1), Some(detail));
     }
 }

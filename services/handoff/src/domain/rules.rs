@@ -15,4 +15,3 @@ pub(super) mod quorum;
 pub(super) mod resolved_policies;
 pub(super) mod standing_approvals;
 pub(super) mod user_change;
-pub(super) mod working_hours;

@@ -52,6 +52,9 @@ async fn only_active_users_are_members_of_a_role() {
     let (sales, member) = ("sales".parse().unwrap(), "member".parse().unwrap());
     let staffed = staffed_roles(&db, &acme, &[&ops, &sales, &member]).await;
     assert_eq!(staffed.unwrap(), [member, ops].into());
+    let known = active(&db, &acme, 5).await.unwrap();
+    let known: Vec<_> = known.iter().map(|user| user.name.as_str()).collect();
+    assert_eq!(known, ["u1", "u3", "u4", "u5", "u6"], "the first ones");
     assert_eq!(position(&db).await.unwrap(), 9);
     let disabled = find(&db, &acme, &"u2".parse().unwrap()).await.unwrap();
     assert!(!disabled.unwrap().active);

@@ -10,6 +10,7 @@ use holdpoint_contracts::run::{ActionResult, RunStatus};
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::{Grant, StepDispatch};
 use holdpoint_holds::json_schema::{join_errors, value_errors};
+use holdpoint_holds::{Recipient, inactive_text};
 use holdpoint_ids::NodeName;
 use serde_json::{Value, json};
 
@@ -26,6 +27,9 @@ use crate::domain::rules::contact_tags::change_tags;
 
 /// Code of a call whose arguments a built-in tool refuses.
 const INVALID_ARGS: &str = "invalid_args";
+
+/// Code of `create_task` for a user who does not exist or is disabled.
+const TASK_NOT_CREATED: &str = "task_not_created";
 
 /// Code of a failure that the script gives none.
 const SCRIPTED_FAILURE: &str = "scripted_failure";
@@ -104,11 +108,17 @@ impl InMemoryRun<'_> {
         let tool = dispatch.tool.as_str();
         if tool == CREATE_TASK {
             let to = dispatch.args.get("assignee").and_then(Value::as_str);
-            let to = to.map(|to| match to.strip_prefix('@') {
-                Some(_) => to.to_owned(),
-                None => format!("@user.{to}"),
+            let to = to.map(|to| match to.trim() {
+                to if to.starts_with('@') => to.to_owned(),
+                to => Recipient::user_text(&to),
             });
-            self.recorder.count_request(&Vec::from_iter(to));
+            let to = Vec::from_iter(to);
+            let audience = self.setup.users.audience(&to);
+            if let Some(name) = &audience.inactive {
+                let error = format!("`assignee`: {}", inactive_text(name));
+                return Ok((failure(&error), Some(TASK_NOT_CREATED.to_owned())));
+            }
+            self.recorder.count_request(&audience);
         }
         if let Err(refused) = self.change_contact(dispatch) {
             return Ok((failure(&refused.to_string()), Some(INVALID_ARGS.to_owned())));

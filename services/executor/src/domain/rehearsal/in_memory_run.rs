@@ -8,7 +8,8 @@ use holdpoint_contracts::contact::Activity;
 use holdpoint_contracts::executor::DesiredChildRun;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::rehearsal::{RUN_MIB_MAX, RehearsalContact, RehearsalLimit};
+use holdpoint_contracts::rehearsal::{RehearsalContact, RehearsalLimit};
+use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_ids::{ContactId, HoldId, RunId};
 use serde_json::{Map, Value, json};
@@ -49,7 +50,7 @@ pub(super) struct InMemoryRun<'s> {
     generated_plan: Option<Arc<PlanFact>>,
     rows: BTreeMap<String, StepRow>,
     activities: Vec<Activity>,
-    /// Memory of the values and rows that were kept so far, as an estimate.
+    /// Memory of the values, rows, activities and requests that were kept so far, as an estimate.
     kept_bytes: usize,
     /// The limit that ended the rehearsal before the run.
     pub(super) stopped_by: Option<RehearsalLimit>,
@@ -118,7 +119,7 @@ impl<'s> InMemoryRun<'s> {
 
     /// Whether the run has used its memory.
     pub(super) const fn is_full(&self) -> bool {
-        self.kept_bytes > RUN_MIB_MAX * 1024 * 1024
+        self.kept_bytes > self.setup.limits.bytes
     }
 
     pub(super) const fn contact_id(&self) -> &'s ContactId {
@@ -163,11 +164,11 @@ impl<'s> InMemoryRun<'s> {
         let timers = self.timers.iter();
         let timers = timers.map(|(hold, (_, due))| (*due, Due::Timer(*hold)));
         let requests = self.requests.iter();
-        let requests = requests.filter_map(|(hold, it)| Some((it.due()?, Due::Request(*hold))));
+        let requests = requests.filter_map(|(hold, it)| Some((it.due()?.0, Due::Request(*hold))));
         timers.chain(requests).min()
     }
 
-    /// Fires the next timer, or gives the next answer.
+    /// Fires the next timer, or does what is due for a request.
     pub(super) fn do_next(&mut self) -> Result<(), String> {
         match self.next_due() {
             Some((_, Due::Timer(hold))) => {
@@ -177,7 +178,7 @@ impl<'s> InMemoryRun<'s> {
                 drop(self.give(RunInput::TimerFired { hold, rev }));
                 Ok(())
             }
-            Some((_, Due::Request(hold))) => self.close_request(hold),
+            Some((_, Due::Request(hold))) => self.act_on_request(hold),
             None => Ok(()),
         }
     }
@@ -240,6 +241,7 @@ impl<'s> InMemoryRun<'s> {
                 let calls = self.rows.values().cloned().flat_map(calls_of_row);
                 Some(Fact::ToolCalls(Arc::new(bounded_calls(calls.collect()))))
             }
+            // Requests to inactive users end at once, so only active ones decide.
             Need::User(..) => Some(Fact::User(Arc::new(KnownUser {
                 is_active: true,
                 roles: Vec::new(),
@@ -281,7 +283,7 @@ impl<'s> InMemoryRun<'s> {
                     }
                     self.values.insert(name, value);
                 }
-                Effect::Activity { activity, .. } => self.activities.push(activity),
+                Effect::Activity { activity, .. } => self.keep_activity(activity),
                 Effect::Step(row) => self.keep_row(*row),
                 Effect::Timer { hold, rev, due, .. } => match due {
                     Some(due) => drop(self.timers.insert(hold, (rev, due))),
@@ -323,6 +325,15 @@ impl<'s> InMemoryRun<'s> {
             }
         }
         self.recorder.attach(sent, self.now);
+    }
+
+    pub(super) fn keep_activity(&mut self, activity: Activity) {
+        self.count_memory(json_bytes(&activity));
+        self.activities.push(activity);
+    }
+
+    pub(super) const fn count_memory(&mut self, bytes: usize) {
+        self.kept_bytes = self.kept_bytes.saturating_add(bytes);
     }
 
     /// Stores the row of a step. Unset fields keep their value.

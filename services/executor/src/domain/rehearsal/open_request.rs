@@ -2,27 +2,73 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::{HoldSpec, OnTimeout};
+use serde_json::Value;
 
+use super::audience::Audience;
+use super::ladder::Ladder;
 use super::script::PersonRule;
 
 /// A request that a real run would have sent.
 #[derive(Debug)]
 pub(super) struct OpenRequest {
+    /// With the statements of its policies.
     pub(super) spec: Box<HoldSpec>,
     pub(super) rule: PersonRule,
+    /// Who has it.
+    pub(super) asked: Audience,
+    /// Why it ends at once, with its code and its text. People do not get it.
+    pub(super) refused: Option<Value>,
+    pub(super) ladder: Ladder,
+    /// The time that a policy states, until the run has it.
+    pub(super) policy_time_ms: Option<u64>,
     pub(super) answer_at: Option<DateTime<Utc>>,
     pub(super) deadline: Option<DateTime<Utc>>,
+    /// When a deadline passed after which the request stays open.
+    pub(super) escalated_at: Option<DateTime<Utc>>,
+    pub(super) opened_at: DateTime<Utc>,
+    /// Events that its run has.
+    pub(super) events: u64,
+}
+
+/// What happens next to a request. Of those at the same instant, the first one counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum RequestDue {
+    PolicyTime,
+    Answer,
+    Deadline,
+    Rung,
 }
 
 impl OpenRequest {
-    /// When it closes; none: people and its deadline never close it.
-    pub(super) fn due(&self) -> Option<DateTime<Utc>> {
-        self.answer_at.into_iter().chain(self.expires_at()).min()
+    /// Sets when it is answered or refused.
+    pub(super) fn plan_answer(&mut self, now: DateTime<Utc>) {
+        self.answer_at = match self.refused {
+            Some(_) => Some(now),
+            None => self.rule.answer_at(now),
+        };
     }
 
-    /// An escalated request stays open after its deadline.
-    fn expires_at(&self) -> Option<DateTime<Utc>> {
-        let ends = self.spec.on_timeout != OnTimeout::Escalate;
-        self.deadline.filter(|_| ends)
+    /// None: people and time never change it.
+    pub(super) fn due(&self) -> Option<(DateTime<Utc>, RequestDue)> {
+        let passed = self.escalated_at;
+        let deadline = self
+            .deadline
+            .filter(|due| passed.is_none_or(|passed| *due > passed));
+        let all = [
+            (
+                self.policy_time_ms.map(|_| self.opened_at),
+                RequestDue::PolicyTime,
+            ),
+            (self.answer_at, RequestDue::Answer),
+            (deadline, RequestDue::Deadline),
+            (self.ladder.due(), RequestDue::Rung),
+        ];
+        let all = all.into_iter();
+        all.filter_map(|(at, what)| Some((at?, what))).min()
+    }
+
+    /// Whether its deadline ends it.
+    pub(super) fn ends_at_deadline(&self) -> bool {
+        self.spec.on_timeout != OnTimeout::Escalate
     }
 }

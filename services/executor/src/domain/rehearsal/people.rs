@@ -3,20 +3,32 @@
 use holdpoint_contracts::form::{Form, answer_errors};
 use holdpoint_contracts::handoff::{Completion, Disposition, OutcomeType};
 use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::hold::{DesiredHold, HoldOutcome, HoldSpec, HoldState};
+use holdpoint_contracts::hold::{
+    DesiredHold, HandoffEvent, HandoffEventKind, HoldOutcome, HoldSpec, HoldState,
+};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::rehearsal::Outgoing;
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_contracts::size::json_bytes;
+use holdpoint_holds::{ASSIGNEE_INACTIVE, POLICY_UNAVAILABLE, inactive_message};
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
 use super::in_memory_run::{ACTOR, InMemoryRun};
-use super::open_request::OpenRequest;
+use super::open_request::{OpenRequest, RequestDue};
+use super::policies::ResolvedRequest;
 use super::recorder::Sent;
 use super::sample::sample;
 use super::script::{PersonAct, PersonRule};
 use crate::domain::input::RunInput;
 use crate::domain::model::run::HoldClosure;
+use crate::domain::model::time::after;
+
+/// Who ends a request that cannot be sent.
+const BY_SERVICE: &str = "service:handoff";
+
+/// Who ends a request at its deadline.
+pub(super) const BY_TIME: &str = "service:scheduler";
 
 impl InMemoryRun<'_> {
     /// Opens, changes or withdraws a request. Returns what people get.
@@ -26,14 +38,17 @@ impl InMemoryRun<'_> {
             (HoldState::Open { spec, deadline }, None) => (spec, deadline),
             (HoldState::Open { deadline, .. }, Some(request)) => {
                 request.deadline = deadline;
+                request.ladder.resume(self.now);
                 // A request that was frozen is answered after its resume.
-                let answer_at = request.rule.answer_at(self.now);
-                request.answer_at = request.answer_at.or(answer_at);
+                if request.answer_at.is_none() {
+                    request.plan_answer(self.now);
+                }
                 return None;
             }
             (HoldState::Frozen { .. }, request) => {
                 if let Some(request) = request {
                     (request.answer_at, request.deadline) = (None, None);
+                    request.ladder.freeze(self.now);
                 }
                 return None;
             }
@@ -42,6 +57,14 @@ impl InMemoryRun<'_> {
                 return None;
             }
         };
+        let ResolvedRequest {
+            mut spec,
+            decide_within_ms,
+            ladder,
+            unavailable,
+        } = self.setup.policies.resolve(spec, self.now);
+        self.setup.users.complete_quorum(&mut spec);
+        let by_policy = decide_within_ms.map(|ms| after(self.now, ms));
         let step = spec.step.as_deref().unwrap_or_default();
         let script = &self.setup.script;
         let rule = script.person(step, spec.kind, self.contact_id());
@@ -52,39 +75,101 @@ impl InMemoryRun<'_> {
                 request: spec.kind,
                 to: spec.to.clone(),
                 question: spec.question.clone(),
-                deadline,
+                // The run gets the time of the policy right after the opening.
+                deadline: deadline.map(|deadline| by_policy.unwrap_or(deadline)),
             },
         };
-        let request = OpenRequest {
-            answer_at: rule.answer_at(self.now),
+        let audience = self.setup.users.audience(&spec.to);
+        let inactive = audience.inactive.as_ref().map(|name| {
+            let message = inactive_message(spec.kind, name);
+            json!({ "code": ASSIGNEE_INACTIVE, "message": message })
+        });
+        let unavailable =
+            unavailable.map(|message| json!({ "code": POLICY_UNAVAILABLE, "message": message }));
+        let refused = unavailable.or(inactive);
+        let is_sent = refused.is_none();
+        if is_sent {
+            self.recorder.count_request(&audience);
+        }
+        let mut request = OpenRequest {
+            answer_at: None,
             deadline,
             rule,
+            asked: audience,
+            refused,
+            ladder,
+            policy_time_ms: decide_within_ms.filter(|_| is_sent),
+            escalated_at: None,
+            opened_at: self.now,
+            events: 0,
             spec,
         };
+        request.plan_answer(self.now);
+        self.count_memory(json_bytes(&request.spec));
         self.requests.insert(desired.id, request);
-        Some(sent)
+        is_sent.then_some(sent)
     }
 
-    /// Closes a request as its rule says, or because its deadline has passed.
+    /// Does what is due for a request.
     ///
     /// # Errors
     /// The request does not take the answer of the script.
-    pub(super) fn close_request(&mut self, hold: HoldId) -> Result<(), String> {
+    pub(super) fn act_on_request(&mut self, hold: HoldId) -> Result<(), String> {
+        let Some(request) = self.requests.get(&hold) else {
+            return Ok(());
+        };
+        match request.due().map(|(_, due)| due) {
+            Some(RequestDue::PolicyTime) => {
+                self.report_handoff(hold, HandoffEventKind::Timed, Vec::new());
+                Ok(())
+            }
+            Some(RequestDue::Deadline) if !request.ends_at_deadline() => {
+                self.pass_deadline(hold);
+                Ok(())
+            }
+            Some(RequestDue::Answer | RequestDue::Deadline) => self.close_request(hold),
+            Some(RequestDue::Rung) => self.fire_rung(hold),
+            None => Ok(()),
+        }
+    }
+
+    /// Reports to the run that a policy states the time of a request, or that it was reassigned.
+    pub(super) fn report_handoff(&mut self, hold: HoldId, kind: HandoffEventKind, to: Vec<String>) {
+        let Some(request) = self.requests.get_mut(&hold) else {
+            return;
+        };
+        request.events += 1;
+        let handoff_event = HandoffEvent {
+            rev: request.events,
+            kind,
+            by: BY_TIME.to_owned(),
+            at: self.now,
+            to,
+            within_ms: request.policy_time_ms.take(),
+        };
+        let update = RunInput::HandoffUpdate {
+            hold,
+            handoff_events: vec![handoff_event],
+        };
+        // A run that has ended ignores it.
+        drop(self.give(update));
+    }
+
+    /// Closes a request as its rule says, or because its deadline has passed.
+    fn close_request(&mut self, hold: HoldId) -> Result<(), String> {
         let Some(request) = self.requests.remove(&hold) else {
             return Ok(());
         };
         let is_answered = request.answer_at.is_some_and(|at| at <= self.now);
-        let (outcome, data) = if is_answered {
-            closing_of(&request.spec, &request.rule)?
-        } else {
-            (HoldOutcome::Timeout, Value::Null)
-        };
         let mut recipients = request.spec.to.iter();
         let user = recipients.find_map(|to| to.strip_prefix("@user."));
-        let by = if is_answered {
-            user.unwrap_or(ACTOR)
-        } else {
-            "timeout"
+        let (outcome, data, by) = match request.refused {
+            Some(data) => (HoldOutcome::Cancelled, data, BY_SERVICE),
+            None if is_answered => {
+                let (outcome, data) = closing_of(&request.spec, &request.rule)?;
+                (outcome, data, user.unwrap_or(ACTOR))
+            }
+            None => (HoldOutcome::Timeout, Value::Null, BY_TIME),
         };
         let closing = HoldClosure {
             outcome,
@@ -95,7 +180,16 @@ impl InMemoryRun<'_> {
             by_rung: None,
             approval: None,
         };
-        let step = request.spec.step.as_deref().unwrap_or("the run");
+        self.close(hold, &request.spec, closing)
+    }
+
+    pub(super) fn close(
+        &mut self,
+        hold: HoldId,
+        spec: &HoldSpec,
+        closing: HoldClosure,
+    ) -> Result<(), String> {
+        let step = spec.step.as_deref().unwrap_or("the run");
         let closed = self.give(RunInput::HoldClosed { hold, closing });
         let refused = |refused: Problem| {
             let detail = refused.detail;

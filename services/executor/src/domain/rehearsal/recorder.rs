@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::rehearsal::{OWNERS, Outgoing, RehearsedEvent};
+use holdpoint_contracts::rehearsal::{Outgoing, RehearsedEvent};
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::StepDispatch;
+use holdpoint_ids::UserName;
 
+use super::audience::Audience;
 use crate::domain::text::cut;
 use crate::domain::views::run::within_view;
 
@@ -40,6 +42,8 @@ pub(super) struct Recorder {
     acted: BTreeSet<String>,
     calls: BTreeMap<String, u64>,
     requests: BTreeMap<String, u64>,
+    users: BTreeMap<UserName, u64>,
+    empty_roles: BTreeSet<String>,
 }
 
 /// The entries and the totals. The totals count the entries that are left out, too.
@@ -47,6 +51,8 @@ pub(super) struct Recorder {
 pub(super) struct Recorded {
     pub(super) calls: BTreeMap<String, u64>,
     pub(super) requests: BTreeMap<String, u64>,
+    pub(super) users: BTreeMap<UserName, u64>,
+    pub(super) empty_roles: BTreeSet<String>,
     pub(super) events: Vec<RehearsedEvent>,
     pub(super) left: u64,
 }
@@ -99,6 +105,7 @@ impl Recorder {
             let message = match &outgoing {
                 Outgoing::Call { tool, .. } => format!("Calls {tool}."),
                 Outgoing::Request { question, .. } => cut(question, MESSAGE_CHARS_MAX),
+                Outgoing::Escalation { request, .. } => format!("The {request} escalates."),
                 Outgoing::ChildRun { agent } => format!("Starts {agent}."),
             };
             self.acted.extend(step.clone());
@@ -141,17 +148,21 @@ impl Recorder {
     fn count(&mut self, outgoing: &Outgoing) {
         match outgoing {
             Outgoing::Call { tool, .. } => *self.calls.entry(tool.clone()).or_default() += 1,
-            Outgoing::Request { to, .. } => self.count_request(to),
-            Outgoing::ChildRun { .. } => {}
+            // The audience of a request is counted with it.
+            Outgoing::Request { .. } | Outgoing::Escalation { .. } | Outgoing::ChildRun { .. } => {}
         }
     }
 
-    /// A request to these recipients; none: the owners.
-    pub(super) fn count_request(&mut self, to: &[String]) {
-        let owners = to.is_empty().then(|| OWNERS.to_owned());
-        for one in to.iter().cloned().chain(owners) {
-            *self.requests.entry(one).or_default() += 1;
+    /// A request. Each of its recipients and users gets it once.
+    pub(super) fn count_request(&mut self, audience: &Audience) {
+        for to in &audience.recipients {
+            *self.requests.entry(to.clone()).or_default() += 1;
         }
+        for user in &audience.users {
+            *self.users.entry(user.clone()).or_default() += 1;
+        }
+        self.empty_roles
+            .extend(audience.empty_roles.iter().cloned());
     }
 
     pub(super) fn has_acted(&self, step: &str) -> bool {
@@ -164,6 +175,8 @@ impl Recorder {
         Recorded {
             calls,
             requests: self.requests,
+            users: self.users,
+            empty_roles: self.empty_roles,
             events: self.events,
             left: self.left,
         }

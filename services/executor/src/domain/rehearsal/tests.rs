@@ -1,5 +1,9 @@
 //! Rehearsals of small agents.
 
+mod audiences;
+mod limits;
+mod policies;
+mod registered_tools;
 mod repeated_lines;
 
 use holdpoint_contracts::history::EventType;
@@ -7,9 +11,11 @@ use holdpoint_contracts::rehearsal::{Outgoing, RehearsalContact, RehearsalLimit,
 use holdpoint_contracts::run::{HoldKind, RunStatus};
 use serde_json::{Value, json};
 
+use super::audience::ActiveUsers;
+use super::policies::Policies;
 use super::rehearse;
 use super::script::Script;
-use super::setup::RehearsalSetup;
+use super::setup::{RehearsalSetup, WorkspaceFacts};
 use crate::domain::plan::Plan;
 
 const OUTREACH: &str = r#"
@@ -25,11 +31,37 @@ fn plan(text: &str) -> Plan {
     Plan::compile(text).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"))
 }
 
+/// The active users with their roles.
+const USERS: [(&str, &[&str]); 5] = [
+    ("finn", &["finance"]),
+    ("lea", &["owner", "finance"]),
+    ("nina", &[]),
+    ("olga", &["owner"]),
+    ("salesRep", &["sales"]),
+];
+
+fn facts() -> WorkspaceFacts {
+    let users = USERS.iter().map(|(name, roles)| {
+        let roles = roles.iter().map(|role| role.parse().unwrap());
+        (name.parse().unwrap(), roles.collect())
+    });
+    WorkspaceFacts {
+        workspace: "acme".parse().unwrap(),
+        tools: Vec::new(),
+        users: ActiveUsers::new(users),
+        policies: Policies::default(),
+    }
+}
+
 fn setup(text: &str, script: &str) -> RehearsalSetup {
+    setup_in(facts(), text, script)
+}
+
+fn setup_in(facts: WorkspaceFacts, text: &str, script: &str) -> RehearsalSetup {
     let plan = plan(text);
     let script = Script::parse(script, &plan).unwrap_or_else(|error| panic!("{error}"));
     let start_at = "2026-03-02T09:00:00Z".parse().unwrap();
-    RehearsalSetup::new(&"acme".parse().unwrap(), plan, Vec::new(), script, start_at).unwrap()
+    RehearsalSetup::new(facts, plan, script, start_at).unwrap()
 }
 
 fn contact(id: &str) -> RehearsalContact {
@@ -50,7 +82,7 @@ fn run(text: &str, script: &str) -> RehearsedRun {
 fn subjects(run: &RehearsedRun) -> Vec<&str> {
     let calls = run.outgoing().filter_map(|it| match it {
         Outgoing::Call { args, .. } => args["subject"].as_str(),
-        Outgoing::Request { .. } | Outgoing::ChildRun { .. } => None,
+        Outgoing::Request { .. } | Outgoing::Escalation { .. } | Outgoing::ChildRun { .. } => None,
     });
     calls.collect()
 }
@@ -139,7 +171,7 @@ steps:
     );
     let paid = approved.outgoing().find_map(|it| match it {
         Outgoing::Call { args, .. } => Some(args),
-        Outgoing::Request { .. } | Outgoing::ChildRun { .. } => None,
+        Outgoing::Request { .. } | Outgoing::Escalation { .. } | Outgoing::ChildRun { .. } => None,
     });
     assert_eq!(paid, Some(&json!({ "part": "half" })));
     let rejected = run(

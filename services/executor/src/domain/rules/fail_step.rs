@@ -2,6 +2,7 @@
 
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::run::{FailureClass, HoldKind};
+use holdpoint_holds::{ASSIGNEE_INACTIVE, POLICY_UNAVAILABLE};
 use serde_json::json;
 
 use crate::domain::model::plan::OnError;
@@ -86,12 +87,6 @@ fn fail_parent(transition: &mut RunTransition<'_>, index: usize, code: &str, mes
         transition.event(EventType::StepFailed, Some(&id), message.to_owned(), data);
     }
 }
-
-/// Code of a step whose assignee is inactive (S0-R1).
-pub(crate) const ASSIGNEE_INACTIVE: &str = "assignee_inactive";
-
-/// Code of a gated step whose policies cannot be applied (S2-R4).
-const POLICY_UNAVAILABLE: &str = "policy_unavailable";
 
 /// Code of a step that uses the result of a rejected step (S2-R4).
 pub(crate) const APPROVAL_REJECTED: &str = "approval_rejected";

@@ -2,6 +2,7 @@
 
 use chrono_tz::Tz;
 use holdpoint_contracts::history::EventType;
+use holdpoint_contracts::hold::RungAct;
 use holdpoint_contracts::rehearsal::{
     Outgoing, Rehearsal, RehearsalSummary, RehearsedEvent, RehearsedRun, contact_names,
 };
@@ -16,6 +17,9 @@ use crate::pages::timeline::event_class;
 /// Most courses on the page.
 const COURSES_MAX: usize = 20;
 
+/// Most users on the page, those with the most requests first.
+const USERS_SHOWN: usize = 50;
+
 /// Most entries of one course on the page.
 const EVENTS_MAX: usize = 100;
 
@@ -29,7 +33,9 @@ pub(super) fn report(rehearsal: &Rehearsal, zone: Tz) -> Markup {
                 span { "Contacts " (contacts) }
                 span { "Start " (labels::instant(rehearsal.started_at, zone)) }
             }
-            (summary(&rehearsal.summary()))
+            @let totals = rehearsal.summary();
+            (summary(&totals))
+            (users(&totals))
         }
         @for runs in courses.iter().take(COURSES_MAX) {
             @if let Some(run) = runs.first() { (course(run, runs, zone)) }
@@ -45,6 +51,10 @@ fn summary(summary: &RehearsalSummary) -> Markup {
         dl.pairs {
             @for (tool, calls) in &summary.calls { dt { "Calls of " (tool) } dd { (calls) } }
             @for (to, requests) in &summary.requests { dt { "Requests to " (one_line(to, 100)) } dd { (requests) } }
+            @if !summary.empty_roles.is_empty() {
+                dt { "Roles without an active user" }
+                dd { (one_line(&Vec::from_iter(summary.empty_roles.iter().cloned()).join(", "), 400)) }
+            }
             @if !summary.unreached_steps.is_empty() {
                 dt { "Steps that no contact reached" }
                 dd { (one_line(&summary.unreached_steps.join(", "), 400)) }
@@ -57,6 +67,27 @@ fn summary(summary: &RehearsalSummary) -> Markup {
                 dt { "Runs that do not end" }
                 dd { (summary.unended.len()) " (" (contact_names(summary.unended.iter())) ")" }
             }
+        }
+    }
+}
+
+/// Empty also for a rehearsal that was stored before users were counted.
+fn users(summary: &RehearsalSummary) -> Markup {
+    let mut users: Vec<_> = summary.users.iter().collect();
+    users.sort_by_key(|(_, requests)| std::cmp::Reverse(**requests));
+    let left = users.len().saturating_sub(USERS_SHOWN);
+    html! {
+        @if !users.is_empty() {
+            h3 { "Requests for each user" }
+            table {
+                thead { tr { th { "User" } th { "Requests" } } }
+                tbody {
+                    @for (user, requests) in users.iter().take(USERS_SHOWN) {
+                        tr { td { (user) } td { (requests) } }
+                    }
+                }
+            }
+            @if left > 0 { p.muted { (left) " more users get fewer requests" } }
         }
     }
 }
@@ -79,7 +110,7 @@ fn course(run: &RehearsedRun, runs: &[&RehearsedRun], zone: Tz) -> Markup {
 
 fn entry(event: &RehearsedEvent, zone: Tz) -> Markup {
     let class = match event.outgoing {
-        Some(Outgoing::Request { .. }) => "waits",
+        Some(Outgoing::Request { .. } | Outgoing::Escalation { .. }) => "waits",
         Some(Outgoing::Call { .. } | Outgoing::ChildRun { .. }) => "good",
         None if event.kind == EventType::RunCompleted => "plain",
         None => event_class(event.kind),
@@ -99,6 +130,11 @@ fn entry(event: &RehearsedEvent, zone: Tz) -> Markup {
                     @if let Some(at) = deadline { span.muted { " · deadline " (labels::instant(*at, zone)) } }
                     @if let Some(step) = &event.step { span.muted { " · " (one_line(step, 100)) } }
                 },
+                Some(Outgoing::Escalation { request, act, to }) => {
+                    span { (escalation(*act)) " " strong { (recipients(to)) } }
+                    span.muted { " · " (labels::hold_kind(*request)) }
+                    @if let Some(step) = &event.step { span.muted { " · " (one_line(step, 100)) } }
+                },
                 Some(Outgoing::ChildRun { agent }) => span { "Starts a run of " strong { (agent) } },
                 None => {
                     span { (one_line(&event.message, 400)) }
@@ -106,6 +142,18 @@ fn entry(event: &RehearsedEvent, zone: Tz) -> Markup {
                 },
             }
         }
+    }
+}
+
+/// Words before the users whom a rung notifies.
+pub(super) const fn escalation(act: RungAct) -> &'static str {
+    match act {
+        RungAct::Notify => "Notifies",
+        RungAct::Reassign => "Reassigns it to",
+        RungAct::Broaden => "Also asks",
+        RungAct::Raise => "Raises its priority and notifies",
+        // These end the request.
+        RungAct::AnswerDefault | RungAct::Fail => "Ends the request of",
     }
 }
 

@@ -194,6 +194,7 @@ fn act_text(act: Option<&RehearsedAct>) -> Markup {
             Some(Outgoing::Request { request, to, question, .. }) => {
                 (labels::hold_kind(*request)) " to " strong { (report::recipients(to)) } ": " (clean(question))
             },
+            Some(Outgoing::Escalation { act, to, .. }) => { (report::escalation(*act).to_lowercase()) " " strong { (report::recipients(to)) } },
             Some(Outgoing::ChildRun { agent }) => { "starts a run of " strong { (agent) } },
             None => {},
         }

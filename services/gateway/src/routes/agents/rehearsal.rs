@@ -11,6 +11,7 @@ use crate::body::Body;
 use crate::call::Call;
 use crate::path::NoId;
 use crate::problem::JsonResult;
+use crate::use_cases::rehearse::add_policies;
 
 const REPLY_WITHIN: Duration = Duration::from_secs(REPLY_SECONDS_MAX);
 
@@ -18,10 +19,11 @@ const REPLY_WITHIN: Duration = Duration::from_secs(REPLY_SECONDS_MAX);
 pub(super) async fn rehearse(
     call: Call<LimitedCaller<Look>, NoId, Body>,
 ) -> JsonResult<RehearsalReport> {
-    let query: RehearseAgent = call.body.json(false)?;
+    let mut query: RehearseAgent = call.body.json(false)?;
     let caller = call.caller.caller;
     let user = caller.claims.user.as_str();
     let _permit = caller.app.rehearsals.take(&caller.workspace, user)?;
+    add_policies(&caller.app, &caller.workspace, &mut query).await?;
     let Json(rehearsal) = caller.query_within(query, REPLY_WITHIN).await?;
     Ok(Json(rehearsal.into()))
 }

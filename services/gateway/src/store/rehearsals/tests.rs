@@ -25,6 +25,8 @@ fn run(contact: &str) -> RehearsedRun {
         steps_reached: Vec::new(),
         calls: [("mail".to_owned(), 1)].into(),
         requests: [].into(),
+        users: [].into(),
+        empty_roles: [].into(),
         stopped_by: None,
         timeline: serde_json::from_value(serde_json::json!([
             { "at": "2026-01-01T00:00:00.000Z", "type": "run.started", "message": contact }

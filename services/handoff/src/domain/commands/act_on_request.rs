@@ -11,7 +11,7 @@ use holdpoint_contracts::instant;
 use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_holds::{Recipient, check_recipients};
+use holdpoint_holds::{Recipient, check_recipients, inactive_text};
 use holdpoint_ids::UserName;
 
 use crate::domain::decision::{Outcome, Undecided};
@@ -191,7 +191,7 @@ impl ActionBy<'_> {
                     "the requester may not decide it, and no other user is active".to_owned()
                 }
                 Assignment::Assigned(_) => "no active user has this role".to_owned(),
-                Assignment::Inactive(name) => audience::inactive_text(&name),
+                Assignment::Inactive(name) => inactive_text(&name),
             };
             errors.push(FieldError::at(pointer, message));
         }

@@ -7,7 +7,7 @@ use holdpoint_contracts::hold::{HoldSpec, Rung};
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::deadline::default_timeout_ms;
-use holdpoint_holds::{HoldDraft, sanitized};
+use holdpoint_holds::{HoldDraft, inactive_text, sanitized};
 
 use crate::domain::decision::{Outcome, Undecided};
 use crate::domain::effect::Reply;
@@ -194,7 +194,7 @@ impl Opening<'_> {
             Ok(name) => context.facts.active_user(&name)?,
             Err(_) => None,
         };
-        let text = || audience::inactive_text(requester);
+        let text = || inactive_text(&requester);
         Ok(user
             .is_none()
             .then(|| FieldError::at("/spec/requester", text())))

@@ -1,5 +1,6 @@
 //! `handoff.put_policy`: an administrator creates or changes a policy.
 
+use holdpoint_calendar::WorkingHours;
 use holdpoint_contracts::handoff::{
     ApprovalRules, EscalationRules, PolicyRules, PolicyRung, Repeat,
 };
@@ -7,6 +8,7 @@ use holdpoint_contracts::hold::RungAct;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_holds::check_recipients;
 use holdpoint_holds::deadline::{RANGE_TEXT, TIMEOUT_MS};
+use holdpoint_holds::ladder::{count_firings, expand_rung};
 use holdpoint_holds::limits::{NEED_MAX, RUNGS_MAX};
 use holdpoint_ids::PolicyName;
 
@@ -15,11 +17,10 @@ use crate::domain::effect::Reply;
 use crate::domain::input::Caller;
 use crate::domain::lookup::Facts;
 use crate::domain::model::limits::{HOLIDAYS_MAX, POLICIES_MAX, SNOOZE_MS, SNOOZE_TEXT};
-use crate::domain::model::policy::{Policy, count_firings, expand_rung};
+use crate::domain::model::policy::Policy;
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::audience::find_inactive_users;
 use crate::domain::rules::policy_change::{require_policy_change, save_policy};
-use crate::domain::rules::working_hours::WorkingHours;
 
 pub(crate) fn put_policy(
     policy: Option<&Policy>,

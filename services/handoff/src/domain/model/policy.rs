@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use holdpoint_contracts::handoff::{Calendar, PolicyRules, PolicyRung, PolicyView};
+use holdpoint_contracts::handoff::{Calendar, PolicyRules, PolicyView};
 use holdpoint_contracts::hold::{HoldSpec, Policy as Votes, Rung};
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_holds::limits::RUNGS_MAX;
 use holdpoint_ids::{PolicyName, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -33,23 +32,6 @@ impl Policy {
             by_priority: BTreeMap::new(),
         }
     }
-}
-
-pub(crate) fn count_firings(rung: &PolicyRung) -> usize {
-    let repeats = rung.repeat.map_or(0, |repeat| repeat.times);
-    usize::try_from(repeats).map_or(usize::MAX, |repeats| repeats.saturating_add(1))
-}
-
-/// A rung and its repetitions, each as a rung that fires once.
-pub(crate) fn expand_rung(rung: &PolicyRung) -> Vec<Rung> {
-    let every = rung.repeat.map_or(0, |repeat| repeat.every);
-    let count = u64::try_from(count_firings(rung).min(RUNGS_MAX + 1)).unwrap_or(1);
-    let one = |place: u64| Rung {
-        after_ms: rung.after.saturating_add(every.saturating_mul(place)),
-        act: rung.act,
-        to: rung.to.clone(),
-    };
-    (0..count).map(one).collect()
 }
 
 /// What the policies of a request stated when the request was opened. Later changes of a policy do not

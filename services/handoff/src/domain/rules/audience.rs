@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use holdpoint_auth::{Right, Role};
 use holdpoint_contracts::hold::Assign;
 use holdpoint_contracts::problem::FieldError;
-use holdpoint_holds::Recipient;
 use holdpoint_holds::limits::RECIPIENTS_MAX;
+use holdpoint_holds::{Recipient, inactive_text};
 use holdpoint_ids::{RoleName, UserName};
 
 use crate::domain::decision::{Fact, Need, Undecided};
@@ -223,7 +223,7 @@ pub(crate) fn find_inactive_users(
             && facts.active_user(&name)?.is_none()
         {
             let pointer = format!("{pointer}/{place}");
-            errors.push(FieldError::at(&pointer, inactive_text(name.as_str())));
+            errors.push(FieldError::at(&pointer, inactive_text(&name)));
         }
         Ok(())
     };
@@ -231,9 +231,4 @@ pub(crate) fn find_inactive_users(
     let results: Vec<_> = to.map(&mut check).collect();
     load_together(results)?;
     Ok(errors)
-}
-
-/// The literal text of S0-R1.
-pub(crate) fn inactive_text(name: &str) -> String {
-    format!("User {name} not found or inactive in workspace")
 }

@@ -4,14 +4,13 @@
 //! rung, whichever comes first (`docs/decisions/0007-a-ladder-is-part-of-its-request.md`).
 
 use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_calendar::WorkingHours;
 use holdpoint_contracts::hold::{HandoffEventKind, HoldSpec, Rung, RungAct};
 use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_holds::OWNERS;
+use holdpoint_holds::ladder::{complete_ladder, default_ladder};
 
 use super::audience::{self, Assignment, AssignmentRules};
-use super::built_in_policies::{DAY_MS, MINUTE_MS, default_times};
-use super::working_hours::WorkingHours;
 use crate::domain::decision::Undecided;
 use crate::domain::lookup::DecisionContext;
 use crate::domain::model::progress::{RequestProgress, RungEnd};
@@ -19,24 +18,12 @@ use crate::domain::model::request::{BY_TIME, Phase, Request};
 use crate::domain::transition::RequestTransition;
 
 /// Shortest time without reminders after an acknowledgement, if no policy states one.
-const QUIET_MS_MIN: u64 = 30 * MINUTE_MS;
+const QUIET_MS_MIN: u64 = 30 * 60_000;
 
-/// Time from the last rung of a ladder that does not reach the owners to the rung that notifies them.
-const OWNERS_AFTER_MS: u64 = DAY_MS;
+const DAY_MS: u64 = 24 * 3_600_000;
 
 fn rung(after_ms: u64, act: RungAct, to: Vec<String>) -> Rung {
     Rung { after_ms, act, to }
-}
-
-/// Whether nobody is left to notify after the rung: it reaches the owners or ends the request.
-fn is_final(rung: &Rung) -> bool {
-    match rung.act {
-        RungAct::AnswerDefault | RungAct::Fail => true,
-        RungAct::Notify | RungAct::Reassign | RungAct::Broaden => {
-            rung.to.is_empty() || rung.to.iter().any(|to| to == OWNERS)
-        }
-        RungAct::Raise => false,
-    }
 }
 
 fn rungs_of_round(request: &Request, spec: &HoldSpec) -> Vec<Rung> {
@@ -78,20 +65,9 @@ fn rungs_of(request: &Request, spec: &HoldSpec) -> Vec<Rung> {
             .resolved_policies
             .default_of
             .unwrap_or(spec.kind);
-        let (audience, owners) = default_times(kind, spec.priority);
-        return vec![
-            rung(audience, RungAct::Notify, request.audience()),
-            rung(owners, RungAct::Notify, Vec::new()),
-        ];
+        return default_ladder(kind, spec.priority, request.audience()).into();
     }
-    let mut rungs = spec.ladder.clone();
-    rungs.sort_by_key(|rung| rung.after_ms);
-    if !rungs.iter().any(is_final) {
-        let last = rungs.last().map_or(0, |rung| rung.after_ms);
-        let after_ms = last.saturating_add(OWNERS_AFTER_MS);
-        rungs.push(rung(after_ms, RungAct::Notify, Vec::new()));
-    }
-    rungs
+    complete_ladder(spec.ladder.clone())
 }
 
 /// The next rung and its due time; none if the ladder has ended or does not run. It stops while a person

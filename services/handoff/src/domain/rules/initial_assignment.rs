@@ -3,7 +3,7 @@
 use holdpoint_contracts::hold::{HoldOutcome, OPERATOR_TAKEOVER};
 use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
-use holdpoint_holds::OWNERS;
+use holdpoint_holds::{ASSIGNEE_INACTIVE, OWNERS, POLICY_UNAVAILABLE, inactive_message};
 use serde_json::json;
 
 use super::audience::{self, Assignment, AssignmentRules};
@@ -111,23 +111,15 @@ fn add_opening(transition: &mut RequestTransition) -> String {
 
 /// Ends a request whose recipient is inactive. The executor fails the step with this literal text (S0-R1).
 fn cancel_inactive(transition: &mut RequestTransition, name: &str, kind: HoldKind) {
-    let inactive = audience::inactive_text(name);
-    let message = match kind {
-        HoldKind::Handoff => format!("Handoff failed: {inactive}"),
-        HoldKind::Approval
-        | HoldKind::Input
-        | HoldKind::Timer
-        | HoldKind::Signal
-        | HoldKind::ChildRun => inactive,
-    };
-    cancel(transition, "assignee_inactive", &message);
+    let message = inactive_message(kind, &name);
+    cancel(transition, ASSIGNEE_INACTIVE, &message);
 }
 
 /// Ends a new approval request whose policies cannot be applied, before anybody can decide it (S2-R4). The executor
 /// fails the step, and a retry of the run asks again.
 pub(crate) fn cancel_without_policy(transition: &mut RequestTransition, reason: &str) {
     add_opening(transition);
-    cancel(transition, "policy_unavailable", reason);
+    cancel(transition, POLICY_UNAVAILABLE, reason);
 }
 
 /// Ends a new request. The executor fails the step with this code and message.

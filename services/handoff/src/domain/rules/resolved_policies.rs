@@ -4,14 +4,15 @@ use holdpoint_contracts::handoff::{ApprovalRules, EscalationRules, PolicyRules, 
 use holdpoint_contracts::hold::{HoldSpec, Policy as Votes};
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_holds::ladder::{expand_rung, kind_of_built_in};
 use holdpoint_holds::limits::POLICIES_MAX;
 use holdpoint_ids::PolicyName;
 
-use super::built_in_policies::{built_in_policies, kind_of_built_in};
+use super::built_in_policies::built_in_policies;
 use crate::domain::decision::Undecided;
 use crate::domain::lookup::{DecisionContext, load_together};
 use crate::domain::model::limits::NAMES_SHOWN_MAX;
-use crate::domain::model::policy::{ResolvedPolicies, expand_rung};
+use crate::domain::model::policy::ResolvedPolicies;
 
 /// The policies of a run's request.
 pub(crate) enum RunPolicies {

@@ -1,6 +1,7 @@
 //! Working time: rungs fire within it, in order, and each rung fires.
 
 use chrono::{DateTime, TimeDelta, Utc};
+use holdpoint_calendar::WorkingHours;
 use holdpoint_contracts::handoff::{
     Calendar, EscalationRules, PolicyRules, PolicyRung, RequestAction, Weekday,
 };
@@ -10,7 +11,6 @@ use proptest::prelude::*;
 
 use super::world::{World, spec};
 use crate::domain::PolicyInput;
-use crate::domain::rules::working_hours::WorkingHours;
 
 const HOUR_MS: u64 = 3_600_000;
 

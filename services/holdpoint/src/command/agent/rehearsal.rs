@@ -26,6 +26,7 @@ pub(super) async fn rehearse(session: &Session, args: RehearseArgs) -> anyhow::R
         script,
         start_at: args.start,
         seconds: None,
+        policies: Vec::new(),
     };
     let Some(other) = &args.compare else {
         let id = start(session, &request).await?.id;

@@ -1,18 +1,22 @@
 //! A rehearsal as text. Contacts whose runs take the same course share one timeline.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use holdpoint_contracts::hold::RungAct;
 use holdpoint_contracts::rehearsal::{
     Outgoing, Rehearsal, RehearsalChanges, RehearsalDetail, RehearsalStatus, RehearsedAct,
     RehearsedEvent, RehearsedRun, contact_names, time_between,
 };
-use holdpoint_ids::ContactId;
+use holdpoint_ids::{ContactId, UserName};
 
 use crate::command::{instant, short_args};
 use crate::table::{Rows, fact_lines};
 
 /// Most courses that are shown.
 const COURSES_MAX: usize = 20;
+
+/// Most users that are shown.
+const USERS_SHOWN: usize = 50;
 
 /// Most entries of a course that are shown.
 const LINES_MAX: usize = 100;
@@ -55,17 +59,35 @@ pub(super) fn text(detail: &RehearsalDetail, rehearsal: &Rehearsal) -> String {
     let facts = [
         ("calls", counts(&summary.calls)),
         ("requests", counts(&summary.requests)),
+        ("users", users_text(&summary.users)),
+        ("roles", roles_text(&summary.empty_roles)),
         ("unreached", or_none(&summary.unreached_steps)),
         ("unseen", contacts_text(&summary.ended_unseen)),
         ("unended", contacts_text(&summary.unended)),
     ];
     parts.push(fact_lines(&facts));
     parts.push(
-        "unreached: steps that no contact reached. unseen: contacts whose run ends\n\
-         without a request to a person. unended: contacts whose run does not end."
+        "users: requests of each user. roles: recipients without an active user. unreached:\n\
+         steps that no contact reached. unseen: contacts whose run ends without a request to\n\
+         a person. unended: contacts whose run does not end."
             .to_owned(),
     );
     parts.join("\n\n")
+}
+
+/// `ada 3, bob 1`, those with the most requests first.
+fn users_text(users: &BTreeMap<UserName, u64>) -> String {
+    let mut users: Vec<_> = users.iter().collect();
+    users.sort_by_key(|(_, requests)| std::cmp::Reverse(**requests));
+    let left = users.len().saturating_sub(USERS_SHOWN);
+    let shown = users.iter().take(USERS_SHOWN);
+    let shown = shown.map(|(user, requests)| format!("{user} {requests}"));
+    let more = (left > 0).then(|| format!("{left} more with --json"));
+    or_none(&shown.chain(more).collect::<Vec<_>>())
+}
+
+fn roles_text(roles: &BTreeSet<String>) -> String {
+    or_none(&roles.iter().cloned().collect::<Vec<_>>())
 }
 
 fn or_none(words: &[String]) -> String {
@@ -130,16 +152,30 @@ fn outgoing_text(outgoing: &Outgoing) -> String {
             question,
             deadline,
         } => {
-            let to = if to.is_empty() {
-                "the owners".to_owned()
-            } else {
-                to.join(", ")
-            };
+            let to = recipients(to);
             let until = deadline.map(|at| format!(" (until {})", instant(at)));
             format!("{request} to {to}: {question}{}", until.unwrap_or_default())
         }
+        Outgoing::Escalation { request, act, to } => {
+            let act = match act {
+                RungAct::Notify => "notifies",
+                RungAct::Reassign => "reassigns it to",
+                RungAct::Broaden => "also asks",
+                RungAct::Raise => "raises its priority and notifies",
+                // These end the request.
+                RungAct::AnswerDefault | RungAct::Fail => "ends the request of",
+            };
+            format!("{request}: {act} {}", recipients(to))
+        }
         Outgoing::ChildRun { agent } => format!("starts a run of {agent}"),
     }
+}
+
+fn recipients(to: &[String]) -> String {
+    if to.is_empty() {
+        return "the owners".to_owned();
+    }
+    to.join(", ")
 }
 
 pub(super) fn changes_text(changes: &RehearsalChanges) -> String {

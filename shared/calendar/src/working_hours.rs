@@ -5,18 +5,19 @@
 
 use chrono::{DateTime, Days, NaiveTime, TimeDelta, Utc};
 use chrono_tz::Tz;
-use holdpoint_calendar::{WorkingDays, first_instant};
 use holdpoint_contracts::handoff::Calendar;
+
+use crate::{WorkingDays, first_instant};
 
 /// Most days that one rung spans: more than the longest rung takes with the shortest week.
 const DAYS_MAX: usize = 20_000;
 
 /// Shortest working day, in minutes.
-pub(crate) const DAY_MINUTES_MIN: i64 = 60;
+const DAY_MINUTES_MIN: i64 = 60;
 
 /// A calendar that was validated.
 #[derive(Debug)]
-pub(crate) struct WorkingHours {
+pub struct WorkingHours {
     days: WorkingDays,
     zone: Tz,
     from: NaiveTime,
@@ -25,10 +26,12 @@ pub(crate) struct WorkingHours {
 }
 
 /// An invalid field of a calendar, and the error.
-pub(crate) type CalendarError = (&'static str, String);
+pub type CalendarError = (&'static str, String);
 
 impl WorkingHours {
-    pub(crate) fn read(calendar: &Calendar) -> Result<Self, CalendarError> {
+    /// # Errors
+    /// An invalid field.
+    pub fn read(calendar: &Calendar) -> Result<Self, CalendarError> {
         let zone = calendar.time_zone.parse::<Tz>().map_err(|_unknown| {
             let name = &calendar.time_zone;
             let text = format!(
@@ -63,7 +66,8 @@ impl WorkingHours {
 
     /// The instant at which so much working time has passed since another one. It lies in working time, and
     /// never on the last instant of a day.
-    pub(crate) fn after(&self, since: DateTime<Utc>, ms: u64) -> Option<DateTime<Utc>> {
+    #[must_use]
+    pub fn after(&self, since: DateTime<Utc>, ms: u64) -> Option<DateTime<Utc>> {
         let mut left = TimeDelta::try_milliseconds(i64::try_from(ms).ok()?)?;
         for (opens, closes) in self.days(since) {
             let begins = opens.max(since);
@@ -80,7 +84,8 @@ impl WorkingHours {
     }
 
     /// Working time between two instants, in milliseconds.
-    pub(crate) fn between(&self, since: DateTime<Utc>, until: DateTime<Utc>) -> u64 {
+    #[must_use]
+    pub fn between(&self, since: DateTime<Utc>, until: DateTime<Utc>) -> u64 {
         let mut passed = TimeDelta::zero();
         for (opens, closes) in self.days(since) {
             if opens >= until {
