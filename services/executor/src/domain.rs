@@ -44,6 +44,7 @@ pub use model::{agent, contact, operation, plan, run, scope, time, tool};
 pub use need::{Aggregate, Fact, Key, KnownUser, Need, PlanFact, RunFact};
 pub use refusal::Refusal;
 pub(crate) use rules::approval_gate::call_digest;
+pub(crate) use rules::contact_patch::merge_patch;
 pub use rules::contact_search::{check_search, is_found};
 pub use rules::lease_expiry::{LeaseStatus, lease_status};
 pub use rules::operation_items::{check_action, input_of_action};

@@ -26,6 +26,9 @@ pub const BUILT_IN: [&str; 9] = [
 /// Starts the plan that the planner of an agent made. The executor does it itself, and only for a planner.
 pub const START_PLAN: &str = "start_plan";
 
+/// Means the step `wait_for` with the signal of a reply. No tool can have this name.
+pub const WAIT_UNTIL_REPLY: &str = "wait_until_reply";
+
 /// Built-in tools whose second call does no harm, whatever the author of the step says.
 const HARMLESS: [&str; 5] = ["log", "set", "add_tag", "remove_tag", "search_contacts"];
 
@@ -35,7 +38,7 @@ const READ_ONLY: [&str; 2] = ["set", "search_contacts"];
 /// Whether a name means a tool of Holdpoint itself.
 #[must_use]
 pub fn is_built_in(name: &str) -> bool {
-    name == START_PLAN || BUILT_IN.contains(&name)
+    name == START_PLAN || name == WAIT_UNTIL_REPLY || BUILT_IN.contains(&name)
 }
 
 /// Whether a second call of a tool of Holdpoint itself does no harm, whatever its arguments are.

@@ -35,6 +35,10 @@ pub(crate) fn condition(input: &mut Input<'_>) -> Parsed<String> {
         let message = format!("A condition has at most {CEL_CHARS_MAX} characters of CEL");
         return refuse_at(input, start, message);
     }
+    if condition.deal_tests() > 1 {
+        let message = "A condition has one test of a deal, because two could be about different deals; write both in CEL: `If {{ contact.deals.exists(deal, …) }}, …`";
+        return refuse_at(input, start, message);
+    }
     if condition.has_opposites() {
         let message = "This condition always has the same result, because one part is the opposite of another";
         return refuse_at(input, start, message);

@@ -106,7 +106,7 @@ impl EarlierLines {
 }
 
 /// The condition of `Otherwise` after a step with this condition. The contact can change while that step runs or waits, so
-/// the step must also have been skipped: the two never both run.
+/// the step must also have no result.
 pub(crate) fn otherwise_of(id: &str, when: &str) -> String {
     let opposite = negate(when);
     if is_constant(when) {

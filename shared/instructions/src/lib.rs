@@ -88,7 +88,7 @@ pub fn compile(text: &str) -> Result<Vec<InstructionStep>, Vec<InstructionError>
     let mut earlier = EarlierLines::default();
     let mut indent = None;
     for line in lines::read_lines(text) {
-        if earlier.position == STEPS_MAX {
+        if earlier.position >= STEPS_MAX {
             let message = format!("Instructions have at most {STEPS_MAX} steps.");
             errors.push(line.error(line.start, message, Vec::new()));
             break;

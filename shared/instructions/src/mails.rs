@@ -16,11 +16,8 @@ use crate::values::{filled_value, is_name, placeholder};
 pub(crate) const CONTACT_ADDRESS: &str = "{{ contact.email }}";
 
 /// Words after `send` that are not the bare name of a template.
-const NO_TEMPLATE: [&str; 24] = [
-    "email", "emails", "e-mail", "mail", "mails", "sms", "message", "text", "letter", "signal",
-    "template", "contact", "it", "this", "that", "them", "him", "her", "me", "us", "no", "not",
-    "another", "two",
-];
+const NO_TEMPLATE: &str = "email emails e-mail mail mails sms message text letter signal template contact it this that them him her me us no not another two \
+    nothing none never nobody neither something anything everything";
 
 /// What is sent.
 enum Mail {
@@ -109,14 +106,15 @@ fn send_bare_template(input: &mut Input<'_>) -> Parsed<Action> {
     phrase(&["send"])(input)?;
     article(input)?;
     let name = take_word(input, "a template such as `follow-up`", |word| {
-        let is_other = NO_TEMPLATE.iter().any(|other| is_same_word(word, other));
+        let is_other = NO_TEMPLATE
+            .split(' ')
+            .any(|other| is_same_word(word, other));
         (is_name(word) && !is_other).then(|| word.to_owned())
     })?;
     let _noun = opt(mail_noun).parse_next(input)?;
     let to = opt(preceded(phrase(&["to"]), mail_recipient_name)).parse_next(input)?;
     let to = to.unwrap_or_else(|| CONTACT_ADDRESS.to_owned());
-    let subject = None;
-    Ok(send(to, Mail::Template { name, subject }))
+    template(input, name).map(|mail| send(to, mail))
 }
 
 /// `email contact "Introduction"`.

@@ -21,35 +21,16 @@ use crate::values::{filled_value, name, text_value};
 const COUNT_MAX: u64 = 100;
 
 /// Most words of a purpose without quotes.
-const PURPOSE_WORDS_MAX: usize = 8;
+const PURPOSE_WORDS_MAX: usize = 4;
 
-/// Words that a purpose without quotes does not have, because they could begin another part of the line.
-const NO_PURPOSE: [&str; 24] = [
-    "if",
-    "when",
-    "unless",
-    "as",
-    "named",
-    "with",
-    "without",
-    "then",
-    "and",
-    "or",
-    "timeout",
-    "within",
-    "at",
-    "after",
-    "until",
-    "till",
-    "every",
-    "priority",
-    "no",
-    "not",
-    "on",
-    "saying",
-    "message",
-    "otherwise",
-];
+/// Words that a purpose without quotes does not have: they could begin another part of the line, or be a time.
+const NO_PURPOSE: &str = "if when unless while once before after until till because so that which who whose where as named with without \
+    then and or but nor not no never none only except also timeout within at by in on up from most least every \
+    each all any both everyone priority urgency high low normal urgent medium critical saying message otherwise \
+    skip continue fail finish escalate a an one two three four five six seven eight nine ten eleven twelve several \
+    many few some second seconds minute minutes hour hours day days week weeks month months year years business \
+    working weekday weekdays today tomorrow yesterday tonight now later soon next last monday tuesday wednesday \
+    thursday friday saturday sunday contact approval retry attempts default options";
 
 /// Names of placeholders, which a step must not have.
 const RESERVED_NAMES: [&str; 4] = ["input", "contact", "run", "item"];
@@ -137,9 +118,11 @@ fn modifier(input: &mut Input<'_>, action: &Action) -> Parsed<Modifier> {
     // A number of attempts or items begins as a timeout does, so it comes first.
     let limits = alt((refused_retry, attempts, parallel, timeout));
     let is_handoff = matches!(action, Action::Handoff { .. });
-    let purpose = |input: &mut Input<'_>| match is_handoff {
-        true => alt((filled_value, bare_purpose)).parse_next(input),
-        false => text_value(input),
+    let purpose = |input: &mut Input<'_>| {
+        if is_handoff {
+            return alt((filled_value, bare_purpose)).parse_next(input);
+        }
+        text_value(input)
     };
     let about_people = alt((
         phrase(&["as warm lead", "as a warm lead"]).value(Modifier::WarmLead),
@@ -176,7 +159,7 @@ fn bare_purpose(input: &mut Input<'_>) -> Parsed<String> {
 /// A word that begins no other part of a line.
 fn is_of_purpose(word: &str) -> bool {
     let is_plain = word.chars().all(|c| c.is_alphabetic() || "'’-".contains(c));
-    let is_other = NO_PURPOSE.iter().any(|other| is_same_word(word, other));
+    let is_other = NO_PURPOSE.split(' ').any(|other| is_same_word(word, other));
     is_plain && !is_other
 }
 

@@ -113,7 +113,11 @@ fn line_steps(
 ) -> Parsed<LineSteps> {
     let Some(repetition) = sentence.repetition else {
         let wait = sentence.waits.map(wait_for_reply);
-        let position = earlier.position + usize::from(wait.is_some()) + 1;
+        let steps = usize::from(wait.is_some()) + 1;
+        if let Some(message) = earlier.refuse_repeated(steps, 0) {
+            return refuse_at(input, 0, message);
+        }
+        let position = earlier.position + steps;
         let draft = &sentence.draft;
         let id = draft
             .id()
@@ -209,6 +213,14 @@ fn sentence(input: &mut Input<'_>, otherwise_before: Option<&str>) -> Parsed<Sen
         Some(Prefix::NoReplyAfter(cel, time)) => (Some(cel), None, Some(time)),
         None => (None, None, None),
     };
+    let is_wait = matches!(
+        action,
+        Action::Wait(_) | Action::Signal(_) | Action::Reply { .. }
+    );
+    if waits.is_some() && is_wait {
+        let message = "It is not clear which of the two times comes first; write two lines";
+        return refuse_at(input, start, message);
+    }
     let draft = Draft {
         when,
         for_each,

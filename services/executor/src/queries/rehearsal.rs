@@ -1,5 +1,6 @@
 //! Rehearsals of agents. They read the registry of tools, and change nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use holdpoint_user_directory::table as directory;
 use super::ExecutorQueries;
 use super::query_error::QueryError;
 use crate::domain::Tool;
+use crate::domain::merge_patch;
 use crate::domain::plan::Plan;
 use crate::domain::rehearsal::audience::{ActiveUsers, USERS_MAX};
 use crate::domain::rehearsal::policies::Policies;
@@ -87,6 +89,7 @@ impl ExecutorQueries {
         };
         let setup = RehearsalSetup::new(facts, plan, script, start_at)
             .map_err(|error| Problem::invalid_body(error.to_string()))?;
+        let contacts = self.merged_contacts(workspace, contacts).await?;
         let rehearsal = Self::blocking(move || {
             let rehearsal = rehearse_all(&setup, &contacts, time);
             drop(permit);
@@ -97,6 +100,25 @@ impl ExecutorQueries {
             version,
             ..rehearsal
         })
+    }
+
+    /// The contacts as their runs would have them: a start merges its fields into the stored contact.
+    async fn merged_contacts(
+        &self,
+        workspace: &Workspace,
+        mut contacts: Vec<RehearsalContact>,
+    ) -> Result<Vec<RehearsalContact>, QueryError> {
+        let keys = contacts.iter();
+        let keys: Vec<_> = keys.map(|it| (workspace.clone(), it.id.clone())).collect();
+        let stored = store::contacts_with_keys(&self.db, &keys).await?;
+        let live = stored.into_iter().filter(|contact| !contact.deleted);
+        let stored: BTreeMap<_, _> = live.map(|it| (it.id, it.fields)).collect();
+        for contact in &mut contacts {
+            if let Some(fields) = stored.get(&contact.id) {
+                contact.fields = merge_patch(fields, &contact.fields);
+            }
+        }
+        Ok(contacts)
     }
 
     /// The plan of a stored version of an agent. None: of the newest one.

@@ -1,10 +1,11 @@
 //! The runs of a workspace, newest first.
 
+use chrono::{DateTime, Utc};
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::ListRuns;
 use holdpoint_contracts::notification::Watched;
-use holdpoint_contracts::run::{Page, RunStatus, RunView};
+use holdpoint_contracts::run::{HoldKind, Page, RunStatus, RunView};
 use holdpoint_ids::AgentName;
 use maud::{Markup, html};
 
@@ -91,10 +92,26 @@ fn filter_form(filter: &Filter) -> Markup {
     filter::form("/runs", &fields)
 }
 
+/// The first instant at which a hold of the run ends, with its label. After the deadline of a request, the run may go on
+/// waiting.
+fn next_end(run: &RunView) -> Option<(DateTime<Utc>, &'static str)> {
+    let ends = run.waiting_on.iter().filter_map(|hold| {
+        let label = match hold.kind {
+            HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => "Waits until",
+            HoldKind::Approval | HoldKind::Input | HoldKind::Handoff => "Deadline",
+        };
+        Some((hold.until?, label))
+    });
+    ends.min()
+}
+
 fn list(runs: &Page<RunView>, filter: &Filter, viewer: &Viewer) -> Fragment {
     let (zone, now) = (viewer.zone, viewer.now);
     // Without clocks, which move while nothing happens.
-    let data = |run: &RunView| (run.id, run.status, run.message.clone(), run.paused_by.len());
+    let data = |run: &RunView| {
+        let (message, end) = (run.message.clone(), next_end(run));
+        (run.id, run.status, message, run.paused_by.len(), end)
+    };
     let data: Vec<_> = runs.items.iter().map(data).collect();
     Fragment::new("runs", &data, |key| {
         html! {
@@ -121,8 +138,8 @@ fn list(runs: &Page<RunView>, filter: &Filter, viewer: &Viewer) -> Fragment {
                                 }
                                 p.meta {
                                     span { "Started " (labels::instant(run.created_at, zone)) }
-                                    @if let Some(until) = run.waiting_on.iter().filter_map(|hold| hold.until).min() {
-                                        span { "Waits until " (labels::instant(until, zone)) ", " (labels::countdown(until, now)) }
+                                    @if let Some((until, label)) = next_end(run).filter(|(until, _)| *until > now) {
+                                        span { (label) " " (labels::instant(until, zone)) ", " (labels::countdown(until, now)) }
                                     }
                                 }
                             }

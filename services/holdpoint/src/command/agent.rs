@@ -65,9 +65,10 @@ async fn apply(session: &Session, files: &[PathBuf], strict: bool) -> anyhow::Re
     let mut kinds = Vec::with_capacity(files.len());
     for file in files {
         let text = read_text(file)?;
-        let checked = match strict {
-            true => has_warnings(session, file, &text).await,
-            false => Ok(false),
+        let checked = if strict {
+            has_warnings(session, file, &text).await
+        } else {
+            Ok(false)
         };
         if matches!(checked, Ok(true)) {
             kinds.push(ExitKind::Rejected);

@@ -84,6 +84,17 @@ impl Condition {
         }
     }
 
+    /// How many of its tests are about a deal.
+    pub(super) fn deal_tests(&self) -> usize {
+        let is_of_deal =
+            |test: &&Test| matches!(test, Test::Field { path, .. } if path.is_of_deal());
+        match self {
+            Self::All(tests) | Self::Any(tests) => tests.iter().filter(is_of_deal).count(),
+            Self::Not(inner) => inner.deal_tests(),
+            Self::Cel(_) => 0,
+        }
+    }
+
     /// Whether one of its tests is the opposite of another one.
     pub(super) fn has_opposites(&self) -> bool {
         match self {
@@ -128,7 +139,7 @@ impl Condition {
 }
 
 impl Test {
-    /// Whether exactly one of the two holds.
+    /// Whether the other is the same test with the opposite words, such as `is` and `is not`.
     pub(super) fn is_opposite_of(&self, other: &Self) -> bool {
         match (self, other) {
             (

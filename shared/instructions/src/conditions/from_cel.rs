@@ -10,7 +10,7 @@ use winnow::error::{EmptyError, ErrMode};
 use winnow::token::{take_until, take_while};
 
 use super::condition::{Check, Comparison, Condition, NEGATIONS_MAX, Path, Test, Tone};
-use super::to_cel::SOME_DEAL;
+use super::to_cel::{OR_ONLY_DEAL, SOME_DEAL};
 use crate::quotes::{Characters, quoted};
 use crate::values::literal;
 
@@ -53,7 +53,10 @@ fn test(input: &mut Characters<'_>) -> Parsed<Test> {
 }
 
 fn positive_test(input: &mut Characters<'_>) -> Parsed<Test> {
-    let of_deal = delimited(SOME_DEAL, field, ')')
+    let listed = delimited(SOME_DEAL, field, ')');
+    let only = delimited(OR_ONLY_DEAL, field, ')');
+    let of_deal = (listed, only)
+        .map(|(test, _)| test)
         .verify(|test| matches!(test, Test::Field { path, .. } if path.is_of_deal()));
     alt((reply, of_deal, field)).parse_next(input)
 }

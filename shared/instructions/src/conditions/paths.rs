@@ -57,6 +57,11 @@ impl Path {
         self.0.starts_with("deal.")
     }
 
+    /// The same field of the field `deal` of the contact.
+    pub(super) fn of_only_deal(&self) -> Self {
+        Self(format!("contact.{}", self.0))
+    }
+
     /// Whether it is one key of its root, without an index.
     pub(super) fn is_one_key(&self) -> bool {
         self.0.matches('.').count() == 1 && !self.0.contains('[')

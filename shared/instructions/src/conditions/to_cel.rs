@@ -6,7 +6,10 @@ use super::condition::{Check, Comparison, Condition, Path, Test, Tone, negate};
 use crate::quotes::quote;
 
 /// Before the test of a deal, which is called `deal` there.
-pub(super) const SOME_DEAL: &str = "has(contact.deals) && contact.deals.exists(deal, ";
+pub(super) const SOME_DEAL: &str = "(has(contact.deals) && contact.deals.exists(deal, ";
+
+/// Before the same test of the field `deal` of the contact.
+pub(super) const OR_ONLY_DEAL: &str = " || ";
 
 const REPLIED: &str = "has(contact.replied) && contact.replied == true";
 
@@ -58,7 +61,11 @@ impl Check {
         if !path.is_of_deal() {
             return self.of_value(path);
         }
-        let of_some_deal = |check: &Self| format!("{SOME_DEAL}{})", check.of_value(path));
+        let only = path.of_only_deal();
+        let of_some_deal = |check: &Self| {
+            let (listed, only) = (check.of_value(path), check.of_value(&only));
+            format!("{SOME_DEAL}{listed}){OR_ONLY_DEAL}{only})")
+        };
         match self {
             Self::Compare(Comparison::NotEqual, value) => negate(&of_some_deal(&Self::Compare(
                 Comparison::Equal,

@@ -407,3 +407,34 @@ fn a_time_after_another_condition_is_refused() {
         assert_eq!(error.column, column, "{line}: {}", error.message);
     }
 }
+
+#[test]
+fn a_line_of_two_steps_keeps_the_limit_of_steps() {
+    let waits = "If no reply after 1 day, log \"x\"\n";
+    let full = format!("{}{waits}", "Log \"a\"\n".repeat(crate::STEPS_MAX - 2));
+    assert_eq!(compile(&full).unwrap().len(), crate::STEPS_MAX);
+    for text in [
+        format!("Log \"b\"\n{full}"),
+        format!("Log \"b\"\n{}", waits.repeat(1_000)),
+    ] {
+        let errors = compile(&text).unwrap_err();
+        let message = &errors[0].message;
+        assert!(message.contains("at most 1000 steps"), "{message}");
+    }
+}
+
+#[test]
+fn a_wait_under_a_missing_reply_is_refused() {
+    for line in [
+        "Wait 5 days if no reply after 2 days",
+        "If no reply after 2 days, wait until contact replies",
+        "If no reply after 2 days, wait for signal payment",
+    ] {
+        let error = super::refusal(line);
+        assert!(
+            error.message.contains("two times"),
+            "{line}: {}",
+            error.message
+        );
+    }
+}

@@ -9,6 +9,7 @@ use std::time::Duration;
 use holdpoint_contracts::contact::REPLY_SIGNAL;
 use holdpoint_contracts::duration::{self, MAX_WAIT};
 use holdpoint_contracts::problem::FieldError;
+use holdpoint_contracts::tool::WAIT_UNTIL_REPLY;
 use serde_json::{Map, Value};
 
 use super::diagnostics::{AgentChecker, MAX_STEPS, Place, is_name, shown};
@@ -22,8 +23,6 @@ const MIN_WAIT: Duration = Duration::from_secs(1);
 const KINDS: [&str; 7] = [
     "tool", "wait", "wait_for", "ask", "handoff", "run", "finish",
 ];
-/// Means the step `wait_for` with the signal of a reply.
-const WAIT_UNTIL_REPLY: &str = "wait_until_reply";
 /// Ids that placeholders use for something else.
 const RESERVED: [&str; 4] = ["input", "contact", "run", "item"];
 
@@ -63,8 +62,17 @@ impl AgentChecker<'_> {
                 ..Draft::default()
             };
         };
-        let step = &with_wait_for_reply(step);
         let id = self.id(at, number, step.get("id"));
+        let step = &match with_wait_for_reply(step) {
+            Ok(step) => step,
+            Err(message) => {
+                self.report_step((at, &id), "args", diagnostic(WAIT_UNTIL_REPLY, message));
+                return Draft {
+                    id,
+                    ..Draft::default()
+                };
+            }
+        };
         for name in step.keys() {
             if self.is_full() {
                 break;
@@ -108,25 +116,47 @@ impl AgentChecker<'_> {
     }
 }
 
-/// The sources name the wait for a reply as a tool. Its arguments are the fields of `wait_for`.
-fn with_wait_for_reply(step: &Map<String, Value>) -> Cow<'_, Map<String, Value>> {
-    let tool = step.get("tool").and_then(Value::as_str);
-    let args = step
-        .get("args")
-        .map_or(Some(Map::new()), |args| args.as_object().cloned());
-    let (Some(WAIT_UNTIL_REPLY), Some(args)) = (tool, args) else {
-        return Cow::Borrowed(step);
+/// The sources name the wait for a reply as a tool. Its arguments are fields of `wait_for`.
+fn with_wait_for_reply(
+    step: &Map<String, Value>,
+) -> Result<Cow<'_, Map<String, Value>>, &'static str> {
+    if step.get("tool").and_then(Value::as_str) != Some(WAIT_UNTIL_REPLY) {
+        return Ok(Cow::Borrowed(step));
+    }
+    let args = match step.get("args") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(args)) => args.clone(),
+        Some(_) => return Err("`args` of `wait_until_reply` is an object."),
     };
+    let is_known = |name: &String| name == "timeout" || name == "on_timeout";
+    if !args.keys().all(is_known) {
+        return Err("`wait_until_reply` takes `timeout` and `on_timeout`.");
+    }
+    let is_own = |name: &String| name == "tool" || name == "args";
+    let of_tool = |name: &&String| {
+        matches!(
+            name.as_str(),
+            "wait_for" | "retry" | "timeout" | "for_each" | "approval"
+        )
+    };
+    if step
+        .keys()
+        .filter(|name| !is_own(name))
+        .any(|name| of_tool(&name))
+    {
+        return Err(
+            "`wait_until_reply` is a wait: it has no `retry`, `timeout`, `for_each`, `approval` or `wait_for` beside `args`.",
+        );
+    }
     let mut wait = Map::from_iter([
         ("signal".to_owned(), Value::from(REPLY_SIGNAL)),
         ("on_timeout".to_owned(), Value::from("skip")),
     ]);
     wait.extend(args);
-    let mut step = step.clone();
-    step.shift_remove("tool");
-    step.shift_remove("args");
-    step.insert("wait_for".to_owned(), Value::Object(wait));
-    Cow::Owned(step)
+    let others = step.iter().filter(|(name, _)| !is_own(name));
+    let others = others.map(|(name, value)| (name.clone(), value.clone()));
+    let wait = ("wait_for".to_owned(), Value::Object(wait));
+    Ok(Cow::Owned(others.chain([wait]).collect()))
 }
 
 fn id_error(id: &str, at: usize) -> Option<String> {

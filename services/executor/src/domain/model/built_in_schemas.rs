@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 /// The worker reads the arguments by itself. This schema is for people who write agents, so it may accept more.
 pub(crate) fn built_in_args_schema(tool: &str) -> Option<Value> {
     let text = || json!({ "type": "string" });
+    let optional = || json!({ "type": ["string", "null"] });
     let texts = || json!({ "type": "array", "items": { "type": "string" } });
     let (properties, required) = match tool {
         "log" => {
@@ -17,26 +18,26 @@ pub(crate) fn built_in_args_schema(tool: &str) -> Option<Value> {
             )
         }
         "http_request" => (
-            json!({ "method": text(), "url": text(), "headers": { "type": "object" }, "body": {} }),
+            json!({ "method": text(), "url": text(), "headers": { "type": "object", "additionalProperties": text() }, "body": {} }),
             json!(["url"]),
         ),
         "send_email" => (
-            json!({ "to": text(), "subject": text(), "body": text(), "html": text(), "reply_to": text() }),
+            json!({ "to": text(), "subject": text(), "body": text(), "html": optional(), "reply_to": optional() }),
             json!(["to", "subject", "body"]),
         ),
         "add_tag" | "remove_tag" => (
-            json!({ "tag": text(), "tags": texts(), "contact": text() }),
+            json!({ "tag": optional(), "tags": texts(), "contact": optional() }),
             json!([]),
         ),
         "update_contact" => (
-            json!({ "set": { "type": "object" }, "contact": text() }),
+            json!({ "set": { "type": "object" }, "contact": optional() }),
             json!(["set"]),
         ),
         "search_contacts" => {
             let limit = json!({ "type": "integer", "minimum": 1, "maximum": 100 });
             let fields = json!({ "type": "object", "maxProperties": 20 });
             (
-                json!({ "fields": fields, "tag": text(), "text": text(), "limit": limit }),
+                json!({ "fields": fields, "tag": optional(), "text": optional(), "limit": limit }),
                 json!([]),
             )
         }
@@ -44,8 +45,8 @@ pub(crate) fn built_in_args_schema(tool: &str) -> Option<Value> {
             let priority =
                 json!({ "enum": ["low", "normal", "medium", "high", "urgent", "critical"] });
             (
-                json!({ "title": text(), "description": text(), "assignee": text(), "contact": text(),
-                    "due": text(), "priority": priority, "tags": texts() }),
+                json!({ "title": text(), "description": text(), "assignee": optional(), "contact": optional(),
+                    "due": optional(), "priority": priority, "tags": texts() }),
                 json!(["title"]),
             )
         }

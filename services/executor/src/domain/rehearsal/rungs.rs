@@ -57,6 +57,7 @@ impl InMemoryRun<'_> {
                 after_ms,
                 deadline: request.deadline,
             }),
+            approval: None,
         };
         self.close(hold, &request.spec, closing)
     }

@@ -96,9 +96,12 @@ pub(super) fn skipped_references(plan: &Plan) -> Vec<FieldError> {
             let is_same = step.when.is_some() && step.when == source.when;
             // As in the last result of a line that repeats its step.
             let is_tested = || written.contains(&format!("${} != null", source.id));
-            if may_be_skipped(source) && !is_same && !is_tested() {
+            if let Some(why) = why_without_result(source)
+                && !is_same
+                && !is_tested()
+            {
                 let name = &source.id;
-                let message = format!("`{name}` may be skipped. Its result is then `null` here.");
+                let message = format!("`{name}` {why}");
                 let text = format!("${name}");
                 warnings.push(FieldError {
                     text,
@@ -147,7 +150,8 @@ pub(super) fn long_waits(plan: &Plan, now: DateTime<Utc>) -> Vec<FieldError> {
     warnings.collect()
 }
 
-fn may_be_skipped(step: &PlannedStep) -> bool {
+/// What may happen to a step so that it has no result, and what follows for a step that uses it.
+fn why_without_result(step: &PlannedStep) -> Option<&'static str> {
     let is_skipped_late = match &step.action {
         Action::Ask(ask) => ask.on_timeout == OnTimeout::Skip,
         Action::Handoff(handoff) => handoff.on_timeout == OnTimeout::Skip,
@@ -157,9 +161,14 @@ fn may_be_skipped(step: &PlannedStep) -> bool {
             false
         }
     };
-    // A rejected call is skipped, and a failure that the run continues after has no result.
-    let has_no_result = step.approval.is_some() || step.on_error == OnError::Continue;
-    step.when.is_some() || is_skipped_late || has_no_result
+    if step.when.is_some() || is_skipped_late {
+        return Some("may be skipped. Its result is then `null` here.");
+    }
+    if step.approval.is_some() {
+        return Some("may be rejected. This step then fails.");
+    }
+    let continues = step.on_error == OnError::Continue;
+    continues.then_some("may fail. Its result is then `null` here.")
 }
 
 /// The recipients that a step names without a placeholder.

@@ -54,6 +54,10 @@ pub(super) async fn start(
     silent: bool,
 ) -> Result<CommandOutcome<StartedRun>, Problem> {
     let app = &caller.app;
+    if body.replace && !matches!(body.contact, Some(ContactBody::New(_))) {
+        let message = "needs `contact` as an object, which replaces the stored contact";
+        return Err(invalid_field("/replace", message));
+    }
     let mut after = None;
     let contact = match body.contact {
         None => None,

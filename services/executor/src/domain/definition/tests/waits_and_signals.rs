@@ -223,13 +223,21 @@ fn the_tool_that_waits_for_a_reply_is_a_wait() {
     let tool = "{ tool: wait_until_reply, args: { on_timeout: fail } }";
     assert_eq!(step(tool), step(wait));
     assert!(step("tool: wait_until_reply").is_ok());
+    assert_eq!(
+        step("{ tool: wait_until_reply, args: null }"),
+        step("tool: wait_until_reply")
+    );
     for wrong in [
-        "{ days: 5 }",
-        "{ timeout: 91 days }",
-        "[5]",
-        "{ on_timeout: continue }",
+        "args: { days: 5 }",
+        "args: { timeout: 91 days }",
+        "args: [5]",
+        "args: { on_timeout: continue }",
+        "args: { signal: payment }",
+        "wait_for: payment",
+        "retry: { attempts: 3 }",
+        "timeout: 5 days",
     ] {
-        let found = step(&format!("{{ tool: wait_until_reply, args: {wrong} }}"));
-        assert!(wrong == "[5]" || found.is_err(), "{wrong}: {found:?}");
+        let found = step(&format!("{{ tool: wait_until_reply, {wrong} }}"));
+        assert!(found.is_err(), "{wrong}: {found:?}");
     }
 }
