@@ -29,7 +29,7 @@ use holdpoint_contracts::operation::{CancelOperation, StartOperation};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::steps::{Deregister, Heartbeat, StartSteps, StepResults};
 use holdpoint_contracts::subject::{self, Parts};
-use holdpoint_contracts::suspension::{SuspendRun, SuspendSteps};
+use holdpoint_contracts::suspension::{ContinueStep, PutBlob, SuspendRun, SuspendSteps};
 use holdpoint_contracts::tool::RegisterTools;
 use holdpoint_ids::{AgentName, HoldId, RunId, Workspace};
 use holdpoint_kernel::DecodedCommand;
@@ -61,6 +61,7 @@ pub(crate) fn decode(parts: &Parts, body: &[u8], keys: &Keys, now: DateTime<Utc>
     };
     let request = match parts.verb.as_str() {
         RequestInput::VERB => tool_questions::decode(body, &caller, &keys.steps),
+        PutBlob::VERB => suspension::decode_blob(body, &caller, &keys.steps),
         verb @ (SetChildRuns::VERB | ChildRunsEnded::VERB) => {
             child_runs::decode(verb, body, &caller)
         }
@@ -293,6 +294,7 @@ fn decode_report(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
         }
         StepResults::VERB => results::decode(body, caller),
         SuspendSteps::VERB => suspension::decode_steps(body, caller),
+        ContinueStep::VERB => suspension::decode_continued(body, caller),
         RegisterTools::VERB => {
             let it: Envelope<RegisterTools> = caller.read(body, None)?;
             let RegisterTools { node, tools } = it.command;

@@ -314,6 +314,8 @@ impl<'s> InMemoryRun<'s> {
                 | Effect::Users(_)
                 | Effect::DeleteExpiredRuns { .. }
                 | Effect::Snapshot(_)
+                | Effect::Blob { .. }
+                | Effect::DeleteExpiredBlobs { .. }
                 | Effect::Limits { .. }
                 | Effect::PlacesChanged { .. }
                 | Effect::ReplyPending { .. } => {}
