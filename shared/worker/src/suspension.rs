@@ -4,6 +4,7 @@
 //! itself, and any other one may finish.
 
 pub mod sandbox;
+pub mod sandbox_limit;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
