@@ -62,6 +62,7 @@ pub(crate) fn decode(parts: &Parts, body: &[u8], keys: &Keys, now: DateTime<Utc>
     let request = match parts.verb.as_str() {
         RequestInput::VERB => tool_questions::decode(body, &caller, &keys.steps),
         PutBlob::VERB => suspension::decode_blob(body, &caller, &keys.steps),
+        ContinueStep::VERB => suspension::decode_continued(body, &caller),
         verb @ (SetChildRuns::VERB | ChildRunsEnded::VERB) => {
             child_runs::decode(verb, body, &caller)
         }
@@ -294,7 +295,6 @@ fn decode_report(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
         }
         StepResults::VERB => results::decode(body, caller),
         SuspendSteps::VERB => suspension::decode_steps(body, caller),
-        ContinueStep::VERB => suspension::decode_continued(body, caller),
         RegisterTools::VERB => {
             let it: Envelope<RegisterTools> = caller.read(body, None)?;
             let RegisterTools { node, tools } = it.command;

@@ -264,6 +264,7 @@ impl Store<ExecutorDomain> for Executor {
     }
 
     /// One statement for each table.
+    #[expect(clippy::too_many_lines, reason = "one line for each variant")]
     async fn record(
         &self,
         db: &Transaction,

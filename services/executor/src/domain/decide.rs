@@ -252,12 +252,8 @@ pub fn decide(
             input,
         } => require_active_user(state, (workspace, user), input, lookup, now),
         Input::Users(changes) => carry_out(Effect::Users(changes.clone())),
-        Input::DeleteExpiredRuns { before } => {
-            carry_out(Effect::DeleteExpiredRuns { before: *before })
-        }
-        Input::DeleteExpiredBlobs { before } => {
-            carry_out(Effect::DeleteExpiredBlobs { before: *before })
-        }
+        &Input::DeleteExpiredRuns { before } => carry_out(Effect::DeleteExpiredRuns { before }),
+        &Input::DeleteExpiredBlobs { before } => carry_out(Effect::DeleteExpiredBlobs { before }),
         Input::UnknownTimer { id } => Err(Refusal::UnknownTimer(id.clone()).into()),
         Input::Run {
             workspace,

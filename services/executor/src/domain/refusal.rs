@@ -279,6 +279,7 @@ impl Refusal {
         Problem::new(status, code, self.to_string()).with_errors(self.errors())
     }
 
+    #[expect(clippy::too_many_lines, reason = "one line for each variant")]
     const fn status_and_code(&self) -> (u16, &'static str) {
         match self {
             Self::Disabled(_) | Self::NoPerson(_) => (403, "forbidden"),

@@ -138,7 +138,6 @@ impl JobContext {
                 .request_start(&step_dispatch.workspace, &asked, lease);
             match asked.await {
                 StartDecision::Start => {
-                    delivery.set_granted().await;
                     is_leased = true;
                     self.continue_call(&step_dispatch, &delivery, &suspension)
                         .await;
@@ -182,12 +181,14 @@ impl JobContext {
         }
     }
 
+    /// The step is granted: its call gets what an earlier one saved.
     async fn continue_call(
         &self,
         step_dispatch: &StepDispatch,
         delivery: &Delivery,
         suspension: &CallSuspension,
     ) {
+        delivery.set_granted().await;
         if step_dispatch.resumed {
             let node = self.suspender.node();
             let continued = continue_call(&self.bus, node, step_dispatch, suspension);
