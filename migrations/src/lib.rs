@@ -52,6 +52,7 @@ fn statements(file: &str, backend: DbBackend) -> Vec<String> {
     let types = if backend == DbBackend::Postgres {
         [
             ("{bigint}", "bigint"),
+            ("{bytes}", "bytea"),
             ("{instant}", "timestamp with time zone"),
             (
                 "{lease}",
@@ -64,6 +65,7 @@ fn statements(file: &str, backend: DbBackend) -> Vec<String> {
         // The names that sea-orm gives these types on SQLite.
         [
             ("{bigint}", "integer"),
+            ("{bytes}", "blob"),
             ("{instant}", "timestamp_with_timezone_text"),
             ("{lease}", "timestamp_with_timezone_text"),
             ("{serial}", "integer NOT NULL PRIMARY KEY AUTOINCREMENT"),
@@ -122,6 +124,7 @@ service!(executor:
     "0055_awaited_replies" => [include_str!("executor/0055_awaited_replies.sql")],
     "0057_message_ids" => [include_str!("executor/0057_message_ids.sql")],
     "0058_libraries" => [include_str!("executor/0058_libraries.sql")],
+    "0063_blobs" => [include_str!("executor/0063_blobs.sql")],
 );
 service!(gateway:
     "0001_initial" => [super::USER_DIRECTORY, include_str!("gateway/0001_initial.sql")],

@@ -60,6 +60,7 @@ mod a_step_creates_a_task;
 mod a_step_runs_for_each_item;
 mod a_step_waits_for_its_tool;
 mod a_stopped_scheduler_causes_a_warning;
+mod a_suspended_step_continues_where_it_was;
 mod a_token_grants_only_its_rights;
 mod a_tool_asks_and_waits;
 mod a_wait_pauses_and_resumes;

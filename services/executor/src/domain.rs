@@ -25,11 +25,11 @@ pub mod views;
 
 pub use decide::decide;
 pub use decision::{Decided, Decision, ExecutorDomain, Lookup, LookupFn, Outcome, Undecided};
-pub use effect::{Effect, Reply};
+pub use effect::{BlobChange, Effect, Reply};
 pub use input::{
-    ContactInput, DeliveredStep, Input, LibraryChange, LibraryInput, NodeInput, OperationInput,
-    OperationItem, RefusedChildRun, RunInput, ScopeInput, StepReport, SuspensionReport, ToolInput,
-    ToolPut,
+    BlobUpload, ContactInput, ContinuedCall, DeliveredStep, Input, LibraryChange, LibraryInput,
+    NodeInput, OperationInput, OperationItem, RefusedChildRun, RunInput, ScopeInput, StepReport,
+    SuspensionReport, ToolInput, ToolPut,
 };
 pub use model::agent::Agent;
 pub use model::contact::Contact;

@@ -29,7 +29,7 @@ use holdpoint_contracts::operation::{CancelOperation, StartOperation};
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::steps::{Deregister, Heartbeat, StartSteps, StepResults};
 use holdpoint_contracts::subject::{self, Parts};
-use holdpoint_contracts::suspension::{SuspendRun, SuspendSteps};
+use holdpoint_contracts::suspension::{ContinueStep, PutBlob, SuspendRun, SuspendSteps};
 use holdpoint_contracts::tool::RegisterTools;
 use holdpoint_ids::{AgentName, HoldId, RunId, Workspace};
 use holdpoint_kernel::DecodedCommand;
@@ -61,6 +61,8 @@ pub(crate) fn decode(parts: &Parts, body: &[u8], keys: &Keys, now: DateTime<Utc>
     };
     let request = match parts.verb.as_str() {
         RequestInput::VERB => tool_questions::decode(body, &caller, &keys.steps),
+        PutBlob::VERB => suspension::decode_blob(body, &caller, &keys.steps),
+        ContinueStep::VERB => suspension::decode_continued(body, &caller),
         verb @ (SetChildRuns::VERB | ChildRunsEnded::VERB) => {
             child_runs::decode(verb, body, &caller)
         }

@@ -115,6 +115,8 @@ impl Outbound<ExecutorDomain> for Executor {
                 | Effect::LeasesRenewed { .. }
                 | Effect::ProbeNode { .. }
                 | Effect::Snapshot(_)
+                | Effect::Blob { .. }
+                | Effect::DeleteExpiredBlobs { .. }
                 | Effect::ScopeSyncPending
                 | Effect::Limits { .. }
                 | Effect::PlacesChanged { .. }
@@ -394,6 +396,7 @@ fn log(item: &HistoryItem) {
         | EventType::RunCancelled
         | EventType::RunRetried
         | EventType::StepRevised
+        | EventType::StepContinued
         | EventType::RunSuspended
         | EventType::RunMigrated
         | EventType::HandoffOffered

@@ -1,5 +1,6 @@
 //! Reads of the executor, answered from the rows beside the writer. They change nothing.
 
+mod blobs;
 mod child_runs;
 mod contact_search;
 mod early_calls;
@@ -43,7 +44,7 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::rehearsal::RehearseAgent;
 use holdpoint_contracts::run::{Page, RunView, StepView};
 use holdpoint_contracts::subject::Parts;
-use holdpoint_contracts::suspension::{EndedRuns, GetSnapshot};
+use holdpoint_contracts::suspension::{EndedRuns, GetBlob, GetSnapshot, GetStepBlob};
 use holdpoint_contracts::tool::{Risk, built_in_risk};
 use holdpoint_ids::{AgentName, RunId, Workspace};
 use holdpoint_kernel::{Queries, check_limit, cut_items, cut_page, read_query, write_reply};
@@ -155,6 +156,8 @@ impl ExecutorQueries {
             ListNodes::NAME => write_reply(self.nodes(workspace, read_query(body)?).await?),
             ListClaims::NAME => write_reply(self.claims(workspace, read_query(body)?).await?),
             GetSnapshot::NAME => write_reply(self.snapshot(workspace, &read_query(body)?).await?),
+            GetBlob::NAME => write_reply(self.blob(workspace, &read_query(body)?).await?),
+            GetStepBlob::NAME => write_reply(self.step_blob(workspace, &read_query(body)?).await?),
             EndedRuns::NAME => write_reply(self.ended_runs(workspace, &read_query(body)?).await?),
             PlanOperation::NAME => {
                 write_reply(self.plan_operation(workspace, &read_query(body)?).await?)

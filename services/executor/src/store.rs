@@ -57,7 +57,7 @@ mod tool_row;
 mod workspace_counts;
 mod workspace_row;
 
-use self::suspension::{snapshot_row, tool_calls};
+use self::suspension::{blob_chunk_row, snapshot_row, tool_calls};
 
 #[cfg(test)]
 mod tests;
@@ -107,6 +107,9 @@ pub(crate) use run_stats::{RunStatsRow, newest as newest_run_stats};
 pub(crate) use run_value_row::{find as values, input_of, plan_of as generated_plan};
 pub(crate) use step_row::{
     named as steps_named, of_run as steps_of, queued as queued_steps, with_tool as steps_with_tool,
+};
+pub(crate) use suspension::blob_chunk_row::{
+    BlobId, find as blob_content, has_expired as has_expired_blobs,
 };
 pub(crate) use suspension::snapshot_row::of_run as snapshot_of;
 pub(crate) use tool_row::{list as list_tools, named as tools, names as tool_names};
@@ -266,6 +269,7 @@ impl Store<ExecutorDomain> for Executor {
     }
 
     /// One statement for each table.
+    #[expect(clippy::too_many_lines, reason = "one line for each variant")]
     async fn record(
         &self,
         db: &Transaction,
@@ -328,6 +332,8 @@ impl Store<ExecutorDomain> for Executor {
                 | Effect::ChildRun { .. }
                 | Effect::ChildRunEnded { .. }
                 | Effect::Snapshot(_)
+                | Effect::Blob { .. }
+                | Effect::DeleteExpiredBlobs { .. }
                 | Effect::Limits { .. }
                 | Effect::PlacesChanged { .. }
                 | Effect::ReplyPending { .. }
@@ -392,6 +398,7 @@ async fn write_histories_and_delete(
     insert_rows(db, histories, None).await?;
     operation_result_row::insert(db, effects).await?;
     snapshot_row::upsert(db, effects).await?;
+    blob_chunk_row::write(db, effects).await?;
     run_limit_row::upsert(db, effects).await?;
     erase(db, effects).await?;
     delete_expired(db, effects).await

@@ -1,8 +1,9 @@
 //! Background passes over the executor's tables: expired leases, dispatches without a grant, queued runs, runs that wait for
 //! a reply, runs that do
-//! not follow a command for their agent or workspace yet, runs of operations and of erased contacts, and runs past their
-//! retention. A sweep decides nothing; its finds become inputs.
+//! not follow a command for their agent or workspace yet, runs of operations and of erased contacts, expired blobs, and
+//! runs past their retention. A sweep decides nothing; its finds become inputs.
 
+mod blobs;
 mod erasures;
 mod leases;
 mod missing_tools;
@@ -43,6 +44,8 @@ pub(crate) fn start(
 ) {
     let leases = leases::Leases::new(service.clock.clone(), handle.bus().clone());
     start_sweep(handle, db.clone(), leases, stop.clone(), tracker);
+    let blobs = blobs::Blobs(service.clock.clone());
+    start_sweep(handle, db.clone(), blobs, stop.clone(), tracker);
     let redispatch = redispatch::Redispatch::new(service.clone());
     start_sweep(handle, db.clone(), redispatch, stop.clone(), tracker);
     let pages = &service.pages;

@@ -2,6 +2,7 @@
 //! decide a request.
 
 pub(crate) mod assertions;
+pub(crate) mod blob_caller;
 pub(crate) mod bootstrap_owner;
 pub(crate) mod caller;
 pub(crate) mod may;

@@ -4,6 +4,7 @@
 mod acting;
 mod approvals;
 mod asking;
+mod blobs;
 mod bodies;
 mod edge;
 mod events;

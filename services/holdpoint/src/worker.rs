@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use holdpoint_clock::Clock;
-use holdpoint_ids::NodeName;
+use holdpoint_ids::{NodeName, RunId};
+use holdpoint_worker::suspension::sandbox::Sandboxes;
 use holdpoint_worker::targets::EgressPolicy;
 use holdpoint_worker::tools::http_request::{DEFAULT_TIMEOUT, HttpRequest};
 use holdpoint_worker::tools_file::ToolsFile;
@@ -24,6 +25,9 @@ use crate::{file_privacy, output};
 
 /// Works until a signal, then finishes the running steps and deregisters the node.
 pub(crate) async fn run(args: WorkerArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+    if let Some(run) = args.remove_sandbox {
+        return remove_sandbox(&args.sandboxes, run);
+    }
     holdpoint_telemetry::start(holdpoint_telemetry::Default::Info);
     file_privacy::raise_file_limit();
     let mut signal = StopSignal::listen()?;
@@ -62,6 +66,19 @@ pub(crate) async fn run(args: WorkerArgs, global: &GlobalArgs) -> anyhow::Result
     stop.cancel();
     working.await?;
     Ok(kind.into())
+}
+
+/// Removes the sandboxes of a run on this machine. A step of the run that works in one loses its files.
+fn remove_sandbox(root: &Path, run: RunId) -> anyhow::Result<ExitCode> {
+    let sandboxes = Sandboxes::new(root.to_owned(), new_node_name("remover")?);
+    let in_root = || root.display().to_string();
+    if sandboxes.remove_run(run).with_context(in_root)? {
+        output::line(&format!("Removed the sandboxes of {run}."))?;
+        Ok(ExitKind::Ok.into())
+    } else {
+        output::note(&format!("No sandbox of {run} in {}.", root.display()));
+        Ok(ExitKind::NotFound.into())
+    }
 }
 
 /// Addresses of the bus and, if known, of the API: from the options, else from the file of `up`.

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{AgentName, ContactId, RunId};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::agent::{AgentStats, AgentView, GetAgentStats, PlannedStepView};
 use crate::asking::{RequestInput, RequestedInput};
-use crate::contact::{Activity, ContactView, TagChange};
+use crate::contact::{Activity, ContactView};
 use crate::erasure::{EraseContact, ErasureView, GetErasure};
 use crate::history::HistoryItem;
 use crate::hold::{CloseReply, HandoffUpdate, HandoffUpdateReply, HoldClosed};
@@ -26,11 +26,13 @@ use crate::steps::{
     StepResults,
 };
 use crate::suspension::{
-    EndedRuns, GetSnapshot, SnapshotView, StepOnResume, SuspendRun, SuspendSteps,
+    BlobChunk, BlobView, ContinueStep, ContinuedStep, EndedRuns, GetBlob, GetSnapshot, GetStepBlob,
+    PutBlob, SnapshotView, StepOnResume, SuspendRun, SuspendSteps,
 };
 use crate::tool::{RegisterTools, RegisteredTool, ToolView};
 
 mod child_runs;
+mod contact_commands;
 mod library;
 mod mail_thread;
 mod migrate_run;
@@ -45,6 +47,7 @@ pub use child_runs::{
     ChildRunEnd, ChildRunEndReply, ChildRunStart, ChildRunState, ChildRunsEnded, DesiredChildRun,
     RemainingBudget, SetChildRuns,
 };
+pub use contact_commands::{AddActivity, DeleteContact, ListActivities, PatchContact, PutContact};
 pub use library::{
     DeleteLibraryEntry, GetLibraryEntry, LibraryEntryView, LibraryKind, ListLibrary,
     PutLibraryEntry,
@@ -97,6 +100,8 @@ commands! {
     StartSteps:      "start_steps"(steps[0].run)       -> Vec<Reply<Grant>>;
     StepResults:     "step_results"(results[0].run)    -> Vec<Reply<ResultReply>>;
     SuspendSteps:    "suspend_steps"(steps[0].run)     -> Vec<Reply<ResultReply>>;
+    ContinueStep:    "continue_step"(run)              -> ContinuedStep;
+    PutBlob:         "put_blob"(run)                   -> BlobView;
     Heartbeat:       "heartbeat"(node)                 -> HeartbeatReply;
     Deregister:      "deregister"(node)                -> ();
     RequestInput:    "request_input"(run)              -> RequestedInput;
@@ -121,6 +126,8 @@ queries! {
     GetRun:         "run"        -> RunView;
     ListRuns:       "runs"       -> Page<RunView>;
     GetSnapshot:    "snapshot"   -> Option<SnapshotView>;
+    GetBlob:        "blob"       -> BlobChunk;
+    GetStepBlob:    "step_blob"  -> BlobChunk;
     PlanOperation:  "plan_operation" -> PlannedOperation;
     GetOperation:   "operation"  -> OperationView;
     ListOperations: "operations" -> Page<OperationView>;
@@ -148,61 +155,6 @@ pub struct AppliedAgent {
     pub agent: AgentView,
     /// False: the newest version has the same content.
     pub changed: bool,
-}
-
-/// Replaces the data of a contact, or merges fields into it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PutContact {
-    pub contact: ContactId,
-    pub fields: Map<String, Value>,
-    /// True: the fields are a merge patch (RFC 7386), also of a contact that is not stored yet.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
-    pub merge: bool,
-    /// True: no user is notified of a new lead or of its deals. The contacts of a batch are put so.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
-    pub silent: bool,
-}
-
-/// Changes the data of a contact (RFC 7386 merge patch).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PatchContact {
-    pub contact: ContactId,
-    /// `null` removes a field.
-    pub patch: Map<String, Value>,
-    /// Applied after the patch.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
-    pub tags: TagChange,
-}
-
-/// Forgets a contact.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DeleteContact {
-    pub contact: ContactId,
-}
-
-/// Records an activity of a contact; a repeated id adds nothing (S0-AC7).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AddActivity {
-    pub contact: ContactId,
-    /// Made by the caller.
-    pub id: String,
-    pub activity: Activity,
-    /// A merge patch of the contact, such as `replied` and `sentiment` (RFC 7386).
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub patch: Map<String, Value>,
-}
-
-/// The last activities of a contact, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ListActivities {
-    pub contact: ContactId,
-    /// 1 to 200.
-    pub limit: u64,
 }
 
 /// Starts a run of the newest version of an agent.

@@ -57,6 +57,9 @@ pub enum EventType {
     /// A step was dispatched (S2-R11).
     #[strum(serialize = "step.called")]
     StepCalled,
+    /// A worker continues a step with what was saved at a suspension (S1-R8).
+    #[strum(serialize = "step.continued")]
+    StepContinued,
     /// A step's result came.
     #[strum(serialize = "step.succeeded")]
     StepSucceeded,

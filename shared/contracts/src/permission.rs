@@ -33,7 +33,7 @@ use crate::operation::{CancelOperation, StartOperation};
 use crate::scheduler::{DeleteSchedule, PutSchedule, SetTimers};
 use crate::steps::{Deregister, Heartbeat, StartSteps, StepResults};
 use crate::subject::{self, STEPS, TIMERS, commands_stream};
-use crate::suspension::{EndedRuns, SuspendRun, SuspendSteps};
+use crate::suspension::{ContinueStep, EndedRuns, GetStepBlob, PutBlob, SuspendRun, SuspendSteps};
 use crate::tool::RegisterTools;
 use crate::{dead_letter, executor, handoff, notification, scheduler};
 use holdpoint_ids::Workspace;
@@ -152,13 +152,10 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
             subscribe.push("hp.*.live.>".into());
         }
         Client::Worker => {
-            publish.extend(asked! { RegisterTools, StartSteps, StepResults, SuspendSteps, Heartbeat, Deregister, RequestInput });
+            publish.extend(asked! { RegisterTools, StartSteps, StepResults, SuspendSteps, ContinueStep, PutBlob, Heartbeat, Deregister, RequestInput });
             publish.extend(stored! { StepResults });
-            publish.push(format!(
-                "hp.*.get.{}.{}",
-                EndedRuns::SERVICE,
-                EndedRuns::NAME
-            ));
+            let queries = [EndedRuns::NAME, GetStepBlob::NAME];
+            publish.extend(queries.map(|name| format!("hp.*.get.{}.{name}", executor::SERVICE)));
             publish.extend(built_in_tools());
             // The executor makes the stream and its consumers: their settings name subjects that the
             // server publishes to.
@@ -242,7 +239,7 @@ fn of_gateway() -> Vec<String> {
         ApplyAgent, DeleteAgent, PutTool, DeleteTool, PutLibraryEntry, DeleteLibraryEntry,
         PutContact, PatchContact, AddActivity,
         DeleteContact, EraseContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, MigrateRun, SignalRun, SuspendRun,
-        TakeOverRun, PauseScope, ResumeScope, StartOperation, CancelOperation, RequestInput, OpenHold, AskAgain, WithdrawHold, DecideRequest, DecideRequests,
+        TakeOverRun, PauseScope, ResumeScope, StartOperation, CancelOperation, RequestInput, PutBlob, OpenHold, AskAgain, WithdrawHold, DecideRequest, DecideRequests,
         ActOnRequest, PutUser, DisableUser, PutPolicy, DeletePolicy,
         CreateStandingApproval, RevokeStandingApproval, ReadNotification,
         ReadNotifications, PutPreferences, AddWebhook, ChangeWebhook, RemoveWebhook,

@@ -52,6 +52,9 @@ pub struct StepDispatch {
     /// What a person wants changed, if the result of this step was sent back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<Feedback>,
+    /// A call of this step was suspended and has saved something: ask for it with `continue_step` (S1-R8).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resumed: bool,
     /// The actor that started the run.
     pub user: Actor,
     /// W3C trace context: one trace a run.

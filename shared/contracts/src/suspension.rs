@@ -1,8 +1,15 @@
 //! Suspending a run: the command, the snapshot, and what workers add to it (S1).
 
+mod blobs;
+mod continued;
+
 use std::collections::BTreeMap;
 
+pub use blobs::{
+    BLOB_CHUNK_MAX, BLOBS_MAX, BlobChunk, BlobContent, BlobView, GetBlob, GetStepBlob, PutBlob,
+};
 use chrono::{DateTime, Utc};
+pub use continued::{ContinueStep, ContinuedStep, FoundSandbox, SandboxState};
 use holdpoint_ids::{NodeName, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,10 +20,10 @@ use crate::run::StepStatus;
 /// Largest value of a snapshot that is kept inline, in bytes of JSON. A larger one is a [`ValueReference`] (S1-R9).
 pub const SNAPSHOT_INLINE_MAX: usize = 64 * 1024;
 
-/// Largest value that a snapshot may refer to: 16 MiB.
+/// Largest value that a snapshot may refer to, and largest blob: 16 MiB.
 pub const SNAPSHOT_BLOB_MAX: u64 = 16 * 1024 * 1024;
 
-/// Most bytes that one snapshot may refer to, in all: 64 MiB.
+/// Most bytes that one snapshot may refer to, and most bytes of the blobs of a run: 64 MiB.
 pub const SNAPSHOT_MAX: u64 = 64 * 1024 * 1024;
 
 /// Suspends a run: it stops as with a pause, and a snapshot is kept (S1-R1).
@@ -84,7 +91,7 @@ pub struct Supplement {
     pub sandbox: Option<Sandbox>,
 }
 
-/// A value that is too large for a snapshot. Its content stays where it is.
+/// A value that is too large for a snapshot. Its content is a blob of the run, or stays where it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ValueReference {
@@ -93,6 +100,9 @@ pub struct ValueReference {
     /// In bytes.
     pub size: u64,
     pub media_type: String,
+    /// Whether its content was uploaded, and can be read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stored: bool,
 }
 
 /// Media type of every value that a worker or the executor refers to.
@@ -116,6 +126,7 @@ impl ValueReference {
             sha256: String::new(),
             size: bytes,
             media_type: JSON.to_owned(),
+            stored: false,
         }
     }
 }
@@ -132,6 +143,9 @@ pub struct Sandbox {
     /// Files that the manifest leaves out, because it has no room for them.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub omitted: u64,
+    /// What the node that continues the step has found; none: no node has continued it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<FoundSandbox>,
 }
 
 /// One file of a sandbox. Its content is not part of a snapshot.

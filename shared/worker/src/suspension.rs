@@ -4,12 +4,15 @@
 //! itself, and any other one may finish.
 
 pub mod sandbox;
+pub mod sandbox_limit;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use holdpoint_contracts::size::json_bytes;
-use holdpoint_contracts::suspension::{SNAPSHOT_INLINE_MAX, Supplement, ValueReference};
+use holdpoint_contracts::suspension::{
+    ContinuedStep, FoundSandbox, SNAPSHOT_INLINE_MAX, Supplement, ValueReference,
+};
 use holdpoint_contracts::value_limits;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +25,7 @@ use crate::redaction::Redaction;
 pub struct CallSuspension {
     requested: CancellationToken,
     saved: Arc<Mutex<Supplement>>,
+    continued: Arc<Mutex<ContinuedStep>>,
     hidden: Arc<Mutex<Redaction>>,
     sandbox: Option<SandboxDir>,
 }
@@ -66,6 +70,36 @@ impl CallSuspension {
         lock(&self.saved).write_buffer = write_buffer;
     }
 
+    /// Where the tool can continue: what this call has saved last, else what an earlier call saved before a suspension.
+    /// Null: nothing.
+    #[must_use]
+    pub fn checkpoint(&self) -> Value {
+        let saved = lock(&self.saved).checkpoint.clone();
+        if saved.is_null() {
+            lock(&self.continued).checkpoint.clone()
+        } else {
+            saved
+        }
+    }
+
+    /// As [`Self::checkpoint`], of what the tool has written and not finished.
+    #[must_use]
+    pub fn write_buffer(&self) -> Value {
+        let saved = lock(&self.saved).write_buffer.clone();
+        if saved.is_null() {
+            lock(&self.continued).write_buffer.clone()
+        } else {
+            saved
+        }
+    }
+
+    /// Whether the sandbox is still as an earlier call left it at a suspension (S1-R8). None: there was no such call, or
+    /// it had no sandbox.
+    #[must_use]
+    pub fn found_sandbox(&self) -> Option<FoundSandbox> {
+        lock(&self.continued).sandbox.clone()
+    }
+
     /// The directory of this run and step, if the worker has one.
     #[must_use]
     pub const fn sandbox(&self) -> Option<&SandboxDir> {
@@ -76,6 +110,16 @@ impl CallSuspension {
         self.requested.cancel();
     }
 
+    /// Gives the tool what an earlier call saved.
+    pub(crate) fn continue_with(&self, continued: ContinuedStep) {
+        *lock(&self.continued) = continued;
+    }
+
+    /// What an earlier call saved.
+    pub(crate) fn continued(&self) -> ContinuedStep {
+        lock(&self.continued).clone()
+    }
+
     /// Hides the secrets of the call in what is saved.
     pub(crate) fn hide(&self, secrets: &Redaction) {
         *lock(&self.hidden) = secrets.clone();
@@ -83,7 +127,7 @@ impl CallSuspension {
 
     /// What the tool has saved, and its sandbox, without the token of the step and secrets. It reads files, so it may
     /// take seconds.
-    pub(crate) async fn supplement(&self, token: Option<&str>) -> Supplement {
+    pub(crate) async fn collect(&self, token: Option<&str>) -> CollectedSupplement {
         let mut known = lock(&self.saved).clone();
         if let Some(sandbox) = self.sandbox.clone() {
             let read = tokio::task::spawn_blocking(move || sandbox.read());
@@ -98,15 +142,47 @@ impl CallSuspension {
                 set_missing(&mut known.checkpoint, checkpoint);
             }
         }
+        let ContinuedStep {
+            write_buffer,
+            checkpoint,
+            sandbox: _,
+            saved_at: _,
+        } = lock(&self.continued).clone();
+        set_missing(&mut known.write_buffer, write_buffer);
+        set_missing(&mut known.checkpoint, checkpoint);
         let redaction = lock(&self.hidden).with_token(token);
         redaction.hide_in(&mut known.write_buffer);
         redaction.hide_in(&mut known.checkpoint);
         let files = known.sandbox.iter_mut().flat_map(|it| &mut it.files);
         files.for_each(|file| file.path = redaction.hide_text(&file.path));
-        for value in [&mut known.write_buffer, &mut known.checkpoint] {
-            refer_if_large(value);
+        let values = [&mut known.write_buffer, &mut known.checkpoint];
+        let large = values.into_iter().filter_map(refer_if_large).collect();
+        CollectedSupplement {
+            supplement: known,
+            large,
         }
-        known
+    }
+}
+
+/// The part of a snapshot, and the values to which it only refers.
+#[derive(Debug)]
+pub(crate) struct CollectedSupplement {
+    pub(crate) supplement: Supplement,
+    pub(crate) large: Vec<LargeValue>,
+}
+
+/// A value that is too large for a snapshot. Its content is a blob.
+pub(crate) struct LargeValue {
+    pub(crate) reference: ValueReference,
+    pub(crate) text: String,
+}
+
+impl fmt::Debug for LargeValue {
+    /// Leaves out the content.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LargeValue")
+            .field("reference", &self.reference)
+            .finish_non_exhaustive()
     }
 }
 
@@ -122,11 +198,13 @@ fn set_missing(known: &mut Value, found: Value) {
 }
 
 /// A value that is too large or too deep for a snapshot becomes a reference (S1-R9).
-fn refer_if_large(value: &mut Value) {
-    let fits = json_bytes(value) <= SNAPSHOT_INLINE_MAX && value_limits::check(value).is_ok();
-    if !fits {
-        *value = json!(ValueReference::of(value));
+fn refer_if_large(value: &mut Value) -> Option<LargeValue> {
+    if json_bytes(value) <= SNAPSHOT_INLINE_MAX && value_limits::check(value).is_ok() {
+        return None;
     }
+    let (reference, text) = (ValueReference::of(value), value.to_string());
+    *value = json!(reference);
+    Some(LargeValue { reference, text })
 }
 
 #[cfg(test)]

@@ -7,7 +7,9 @@
 //! `heartbeat` the renewal of leases.
 
 mod batch;
+mod blobs;
 mod consumer;
+mod continued;
 mod heartbeat;
 mod job;
 mod lease_table;

@@ -113,12 +113,12 @@ pub(super) const COMMANDS: [Row; 45] = [
     Row("scheduler", "set_timers", true, Workload::StandaloneHolds),
 ];
 
+const REPEATED: &str = "a worker repeats it until it is answered, and a repetition changes nothing";
 /// Commands that no table plays, with the reason.
-const NOT_PLAYED: [(&str, &str); 4] = [
-    (
-        "executor.register_tools",
-        "a worker repeats it until it is answered, and a repetition changes nothing",
-    ),
+const NOT_PLAYED: [(&str, &str); 6] = [
+    ("executor.register_tools", REPEATED),
+    ("executor.continue_step", REPEATED),
+    ("executor.put_blob", REPEATED),
     (
         "executor.suspend_steps",
         "a stopping worker sends it and may not wait; without it the leases end, as after `deregister`",

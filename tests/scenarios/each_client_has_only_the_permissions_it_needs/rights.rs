@@ -97,11 +97,13 @@ const FACTS: [(&str, &str); 11] = [
 ];
 
 /// Commands of workers to the executor.
-const OF_WORKERS: [&str; 7] = [
+const OF_WORKERS: [&str; 9] = [
     "register_tools",
     "start_steps",
     "step_results",
     "suspend_steps",
+    "continue_step",
+    "put_blob",
     "heartbeat",
     "deregister",
     "request_input",
@@ -181,7 +183,7 @@ fn commands(key: &str, workspace: &str, is_asked: bool, (service, verb): (&str, 
         },
         "executor" => is_asked && is_in(&OF_TOOLS),
         "program" => key == format!("program-{workspace}") && is_in(&OF_PROGRAMS),
-        "gateway" => is_asked && (!is_of_workers || verb == "request_input"),
+        "gateway" => is_asked && (!is_of_workers || ["request_input", "put_blob"].contains(&verb)),
         _ => false,
     }
 }
@@ -196,7 +198,8 @@ fn asks(key: &str, workspace: &str, (service, name): (&str, &str)) -> bool {
         "executor" => knows_users || (service == "executor" && ASKED_BY_TOOLS.contains(&name)),
         "notification" => knows_users,
         "worker" => {
-            service == "executor" && (name == "ended_runs" || ASKED_BY_TOOLS.contains(&name))
+            let asked = ["ended_runs", "step_blob"];
+            service == "executor" && (asked.contains(&name) || ASKED_BY_TOOLS.contains(&name))
         }
         "program" => {
             let looks = ["request", "requests", "policy", "policies"];

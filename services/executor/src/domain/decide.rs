@@ -38,6 +38,8 @@ use crate::domain::commands::start_run::start_run;
 use crate::domain::commands::start_scheduled::start_scheduled;
 use crate::domain::commands::start_steps::start_delivered_step;
 use crate::domain::commands::step_results::{park_step, report_result};
+use crate::domain::commands::suspension::continue_step::continue_step;
+use crate::domain::commands::suspension::put_blob::put_blob;
 use crate::domain::commands::suspension::suspend_run::suspend_run;
 use crate::domain::commands::suspension::suspend_steps::suspend_step;
 use crate::domain::commands::take_over_run::take_over_run;
@@ -250,9 +252,8 @@ pub fn decide(
             input,
         } => require_active_user(state, (workspace, user), input, lookup, now),
         Input::Users(changes) => carry_out(Effect::Users(changes.clone())),
-        Input::DeleteExpiredRuns { before } => {
-            carry_out(Effect::DeleteExpiredRuns { before: *before })
-        }
+        &Input::DeleteExpiredRuns { before } => carry_out(Effect::DeleteExpiredRuns { before }),
+        &Input::DeleteExpiredBlobs { before } => carry_out(Effect::DeleteExpiredBlobs { before }),
         Input::UnknownTimer { id } => Err(Refusal::UnknownTimer(id.clone()).into()),
         Input::Run {
             workspace,
@@ -461,6 +462,8 @@ fn decide_run<'a>(
         } => park_step(transition, step, *dispatch, *duration_ms),
         RunInput::StepResult(report) => report_result(transition, report),
         RunInput::SuspendStep(report) => suspend_step(transition, report),
+        RunInput::PutBlob(upload) => put_blob(transition, upload),
+        RunInput::ContinueStep(call) => continue_step(transition, call),
         RunInput::LeaseEnded {
             step,
             dispatch,

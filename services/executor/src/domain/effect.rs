@@ -18,7 +18,7 @@ use holdpoint_contracts::operation::OperationView;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::run::{ChangedRun, LeaseEvent, StartedRun};
 use holdpoint_contracts::steps::{Grant, HeartbeatReply, ResultReply, StepDispatch, StepRef};
-use holdpoint_contracts::suspension::SnapshotView;
+use holdpoint_contracts::suspension::{BlobContent, BlobView, ContinuedStep, SnapshotView};
 use holdpoint_contracts::tool::{RegisteredTool, ToolView};
 use holdpoint_ids::{AgentName, ContactId, HoldId, NodeName, RunId, Workspace};
 use serde::Serialize;
@@ -146,6 +146,15 @@ pub enum Effect {
     DeleteExpiredRuns { before: DateTime<Utc> },
     /// Store the snapshot of a suspended run. The newest one counts.
     Snapshot(Arc<SnapshotView>),
+    /// Store a chunk of a blob, or change or delete the blob.
+    Blob {
+        run: RunId,
+        step: String,
+        sha256: String,
+        change: BlobChange,
+    },
+    /// Delete a page of the chunks that expired before an instant.
+    DeleteExpiredBlobs { before: DateTime<Utc> },
     /// Store which place a run holds or wants, and for which start it counts.
     Limits {
         workspace: Workspace,
@@ -165,6 +174,18 @@ pub enum Effect {
         /// At least one, numbered.
         items: Vec<HistoryItem>,
     },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BlobChange {
+    Chunk {
+        offset: u64,
+        content: BlobContent,
+        expires_at: Option<DateTime<Utc>>,
+    },
+    /// None: it is kept with its run.
+    Expire(Option<DateTime<Utc>>),
+    Delete,
 }
 
 /// The reply to the caller, after the commit.
@@ -188,7 +209,10 @@ pub enum Reply {
     Tool(Box<ToolView>),
     LibraryEntry(Box<LibraryEntryView>),
     Registered(RegisteredTool),
-    /// To a worker whose part of a snapshot is not kept, although its step was released.
+    Continued(Box<ContinuedStep>),
+    Blob(BlobView),
+    /// To a worker whose part of a snapshot is not kept, although its step was released, and to an upload that was
+    /// deleted.
     Refused(Box<Problem>),
     ScheduledStart(ScheduledStartReply),
     ChildRunEnd(ChildRunEndReply),

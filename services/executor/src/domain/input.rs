@@ -15,7 +15,7 @@ use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::operation::{RunAction, RunFilter};
 use holdpoint_contracts::run::{ActionResult, ResumeMode};
 use holdpoint_contracts::steps::Heartbeat;
-use holdpoint_contracts::suspension::{StepOnResume, Supplement};
+use holdpoint_contracts::suspension::{BlobContent, Sandbox, StepOnResume, Supplement};
 use holdpoint_contracts::tool::ToolSpec;
 use holdpoint_ids::{
     AgentName, ContactId, HoldId, NodeName, OperationId, RunId, ToolName, UserName, Workspace,
@@ -200,6 +200,8 @@ pub enum Input {
     Users(Vec<UserChange>),
     /// Runs that ended before an instant are past their retention.
     DeleteExpiredRuns { before: DateTime<Utc> },
+    /// Blobs without a reference have expired before an instant.
+    DeleteExpiredBlobs { before: DateTime<Utc> },
     /// The scheduler names a timer that the executor never sets: refused by itself, so that its
     /// neighbours in the message count.
     UnknownTimer { id: String },
@@ -289,6 +291,10 @@ pub enum RunInput {
     StepResult(StepReport),
     /// A worker reports a step of a suspended run, or shuts down.
     SuspendStep(Box<SuspensionReport>),
+    /// The tool of a step, or its worker, uploads a chunk of a blob.
+    PutBlob(Box<BlobUpload>),
+    /// A node was granted a step of an earlier suspension, and asks for what the last call saved.
+    ContinueStep(Box<ContinuedCall>),
     /// The sweep reports a grant that ended without a result. Its node is down, has left, or no longer names
     /// the step.
     LeaseEnded {
@@ -347,6 +353,27 @@ pub struct SuspensionReport {
     /// The tool has stopped without a result.
     pub stopped: bool,
     pub supplement: Option<Supplement>,
+}
+
+/// A chunk of a blob. The token of the step has decided step and dispatch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlobUpload {
+    pub step: String,
+    pub dispatch: u64,
+    pub sha256: String,
+    pub size: u64,
+    pub offset: u64,
+    pub content: BlobContent,
+}
+
+/// A node continues a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContinuedCall {
+    pub node: NodeName,
+    pub step: String,
+    pub dispatch: u64,
+    /// None: the node has none.
+    pub sandbox: Option<Sandbox>,
 }
 
 /// The result of a step, as its worker reports it.
@@ -459,7 +486,7 @@ impl Input {
             Self::Operation { id, .. } => Key::Operation(*id),
             Self::OnBehalfOf { input, .. } => input.key(),
             Self::Users(_) => Key::Users,
-            Self::DeleteExpiredRuns { .. } => Key::ExpiredRuns,
+            Self::DeleteExpiredRuns { .. } | Self::DeleteExpiredBlobs { .. } => Key::ExpiredRuns,
             Self::UnknownTimer { id } => Key::Unknown(id.clone()),
             Self::Run { run, .. }
             | Self::EraseRun { run, .. }

@@ -6,7 +6,7 @@ use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::operation::{HOLD_FILTER_RUNS_MAX, OPERATION_RUNS_MAX, OPERATIONS_MAX};
 use holdpoint_contracts::problem::{FieldError, Problem};
 use holdpoint_contracts::run::RunStatus;
-use holdpoint_contracts::suspension::{SNAPSHOT_BLOB_MAX, SNAPSHOT_MAX};
+use holdpoint_contracts::suspension::{BLOB_CHUNK_MAX, BLOBS_MAX, SNAPSHOT_BLOB_MAX, SNAPSHOT_MAX};
 use holdpoint_ids::{
     AgentName, ContactId, HoldId, NAME_CHARS_MAX, OperationId, RunId, ToolName, UserName,
 };
@@ -134,6 +134,26 @@ pub enum Refusal {
     SnapshotValueTooLarge(u64),
     #[error("the values of the snapshot have {0} bytes; at most {SNAPSHOT_MAX} are allowed")]
     SnapshotTooLarge(u64),
+    /// A step that has ended, or was dispatched again, has a void token.
+    #[error("the step of this token has ended or was dispatched again")]
+    StepTokenVoid,
+    #[error("invalid blob: {0}")]
+    InvalidBlob(String),
+    #[error("the blob would have {0} bytes; at most {SNAPSHOT_BLOB_MAX} are allowed")]
+    BlobTooLarge(u64),
+    #[error("the chunk has {0} bytes; at most {BLOB_CHUNK_MAX} are allowed")]
+    BlobChunkTooLarge(usize),
+    #[error("the blobs of the run would have {0} bytes; at most {SNAPSHOT_MAX} are allowed")]
+    BlobsTooLarge(u64),
+    #[error("the run has {BLOBS_MAX} blobs, and no more are allowed")]
+    TooManyBlobs,
+    #[error("the blob was announced with {0} bytes; each chunk states the same `size`")]
+    BlobSizeDiffers(u64),
+    /// The bytes so far.
+    #[error("{0} bytes of the blob have arrived; the next chunk has `offset` {0}")]
+    BlobOffset(u64),
+    #[error("the bytes do not have the hash `{0}`; the upload was deleted")]
+    BlobHashDiffers(String),
     #[error("invalid part of a snapshot: {0}")]
     InvalidSupplement(String),
     /// A broken invariant.
@@ -259,6 +279,7 @@ impl Refusal {
         Problem::new(status, code, self.to_string()).with_errors(self.errors())
     }
 
+    #[expect(clippy::too_many_lines, reason = "one line for each variant")]
     const fn status_and_code(&self) -> (u16, &'static str) {
         match self {
             Self::Disabled(_) | Self::NoPerson(_) => (403, "forbidden"),
@@ -273,6 +294,10 @@ impl Refusal {
             Self::AgentPaused { .. } => (409, "agent_paused"),
             Self::AlreadyTaken(..) => (409, "already_taken"),
             Self::RunIdTaken(_) | Self::OperationIdTaken(_) => (409, "id_taken"),
+            Self::BlobOffset(_) => (409, "blob_offset"),
+            Self::BlobSizeDiffers(_) => (409, "blob_size_differs"),
+            Self::BlobHashDiffers(_) => (422, "blob_hash_differs"),
+            Self::StepTokenVoid => (401, "unauthorized"),
             Self::NoStepRunning(..) => (409, "no_step_running"),
             Self::QuestionOpen(..) => (409, "question_open"),
             Self::RunFinal(..) => (409, "run_final"),
@@ -299,6 +324,10 @@ impl Refusal {
             Self::ContactTooLarge { .. }
             | Self::ActivityTooLong(..)
             | Self::SnapshotValueTooLarge(_)
+            | Self::BlobTooLarge(_)
+            | Self::BlobChunkTooLarge(_)
+            | Self::BlobsTooLarge(_)
+            | Self::TooManyBlobs
             | Self::SignalTooLarge(_)
             | Self::SnapshotTooLarge(_) => (413, "too_large"),
             Self::TooManyRuns | Self::HoldFilterTooWide => (422, "too_many_runs"),
@@ -315,6 +344,7 @@ impl Refusal {
             | Self::NameTooLong(_)
             | Self::InvalidResult(_)
             | Self::InvalidSupplement(_)
+            | Self::InvalidBlob(_)
             | Self::UnknownTimer(_)
             | Self::RequestWatched(_)
             | Self::WhichStep(_)

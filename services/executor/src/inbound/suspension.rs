@@ -1,13 +1,13 @@
-//! `suspend_run`, and `suspend_steps` of workers (S1).
+//! `suspend_run`, and what workers and tools send about suspended steps (S1).
 
-use holdpoint_auth::Right;
+use holdpoint_auth::{AuthError, Right, StepKey};
 use holdpoint_contracts::message::Envelope;
 use holdpoint_contracts::problem::Problem;
-use holdpoint_contracts::suspension::{SuspendRun, SuspendSteps};
+use holdpoint_contracts::suspension::{ContinueStep, PutBlob, SuspendRun, SuspendSteps};
 use holdpoint_kernel::DecodedCommand;
 
 use super::caller::Caller;
-use crate::domain::{Input, RunInput, SuspensionReport};
+use crate::domain::{BlobUpload, ContinuedCall, Input, RunInput, SuspensionReport};
 
 type Decoded = Result<DecodedCommand<Input>, Problem>;
 
@@ -32,4 +32,51 @@ pub(super) fn decode_steps(body: &[u8], caller: &Caller<'_>) -> Decoded {
         };
         caller.run_input(it.run, RunInput::SuspendStep(Box::new(report)))
     })
+}
+
+pub(super) fn decode_continued(body: &[u8], caller: &Caller<'_>) -> Decoded {
+    let it: Envelope<ContinueStep> = caller.read(body, None)?;
+    let ContinueStep {
+        run,
+        step,
+        dispatch,
+        node,
+        sandbox,
+    } = it.command;
+    let call = ContinuedCall {
+        node,
+        step,
+        dispatch,
+        sandbox,
+    };
+    let input = caller.run_input(run, RunInput::ContinueStep(Box::new(call)));
+    Ok(DecodedCommand::one(input, it.key))
+}
+
+/// The token decides the step and the dispatch.
+pub(super) fn decode_blob(body: &[u8], caller: &Caller<'_>, key: &StepKey) -> Decoded {
+    let it: Envelope<PutBlob> = caller.read(body, None)?;
+    let PutBlob {
+        run,
+        token,
+        sha256,
+        size,
+        offset,
+        content,
+    } = it.command;
+    let claims = key.check(&token, caller.now).map_err(AuthError::problem)?;
+    if claims.workspace != *caller.workspace || claims.run != run {
+        let detail = format!("unknown run `{run}` in this workspace");
+        return Err(Problem::not_found(detail));
+    }
+    let upload = BlobUpload {
+        step: claims.step,
+        dispatch: claims.dispatch,
+        sha256,
+        size,
+        offset,
+        content,
+    };
+    let input = caller.run_input(run, RunInput::PutBlob(Box::new(upload)));
+    Ok(DecodedCommand::one(input, it.key))
 }

@@ -40,6 +40,7 @@ pub(crate) fn out() -> StepDispatch {
         http: None,
         answers: holdpoint_contracts::asking::Answers::new(),
         feedback: None,
+        resumed: false,
         user: Actor("ada".to_owned()),
         traceparent: String::new(),
         at: DateTime::UNIX_EPOCH,

@@ -8,7 +8,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ConnectionTrait, QueryOrder as _, QuerySelect as _, QueryTrait as _};
 
-use super::suspension::snapshot_row;
+use super::suspension::{blob_chunk_row, snapshot_row};
 use super::{
     history_row, lease_event_row, operation_result_row, operation_row, run_limit_row, run_row,
     run_value_row, step_row,
@@ -126,6 +126,7 @@ async fn delete_rows_of(db: &impl ConnectionTrait, runs: &[Uuid]) -> Result<(), 
     delete::<history_row::Entity>(db, history_row::Column::RunId, runs).await?;
     delete::<run_limit_row::Entity>(db, run_limit_row::Column::RunId, runs).await?;
     delete::<snapshot_row::Entity>(db, snapshot_row::Column::RunId, runs).await?;
+    delete::<blob_chunk_row::Entity>(db, blob_chunk_row::Column::RunId, runs).await?;
     delete::<lease_event_row::Entity>(db, lease_event_row::Column::RunId, runs).await
 }
 

@@ -90,6 +90,7 @@ async fn postgres_behaves_as_sqlite_does() {
     stats::have_newest(&database("stats").await).await;
     suspension::is_kept(&database("snapshots").await).await;
     suspension::shows_calls(&database("calls").await).await;
+    suspension::keeps_blobs(&database("blobs").await).await;
     pauses::wait_for_starts(&database("pauses").await, &database("pauses").await).await;
 }
 

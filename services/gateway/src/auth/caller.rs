@@ -90,7 +90,7 @@ impl Bearer {
             Self::Step(_) => Err(Problem::new(
                 403,
                 "forbidden",
-                "a step token can only read its run and the contact of the run, and ask people",
+                "a step token can only read its run and the contact of the run, ask people, and keep blobs of its step",
             )),
         }
     }

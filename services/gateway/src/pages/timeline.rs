@@ -175,6 +175,7 @@ pub(super) const fn event_class(kind: EventType) -> &'static str {
         | EventType::RunRetried
         | EventType::StepRevised
         | EventType::StepCalled
+        | EventType::StepContinued
         | EventType::StepAttemptFailed
         | EventType::StepSkipped
         | EventType::StepLateResult

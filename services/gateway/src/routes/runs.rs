@@ -2,6 +2,7 @@
 //! their steps. Also pausing and resuming agents and the workspace.
 
 mod approve;
+mod blobs;
 mod confirm;
 mod events;
 mod suspension;
@@ -45,6 +46,10 @@ pub(crate) fn routes() -> Router<App> {
         .route("/runs/{run}/signal", post(signal))
         .route("/runs/{run}/suspend", post(suspension::suspend))
         .route("/runs/{run}/snapshot", get(suspension::snapshot))
+        .route(
+            "/runs/{run}/steps/{step}/blobs/{sha256}",
+            get(blobs::get).put(blobs::put),
+        )
         .route("/runs/{run}/approve", post(approve::approve))
         .route("/runs/{run}/confirm", post(confirm::confirm))
         .route("/runs/{run}/take-over", post(take_over))

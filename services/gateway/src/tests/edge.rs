@@ -401,6 +401,7 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         }}),
         "agent" | "unwatch" => problem(404, "not_found"),
         "agent_stats" => problem(503, "unavailable"),
+        "put_blob" | "blob" | "step_blob" => super::blobs::played(verb, &body),
         "delete_tool" | "snapshot" => json!({"ok": null}),
         "put_tool" => json!({ "ok": tool_view(&body) }),
         "pause_scope" | "resume_scope" | "delete_agent" => json!({"ok": {

@@ -36,7 +36,7 @@ async fn every_command_says_who_asks_in_a_way_that_can_be_checked() {
 }
 
 /// Method, path and what is needed.
-const ROUTES: [(&str, &str, Right); 75] = [
+const ROUTES: [(&str, &str, Right); 76] = [
     ("GET", "/agents", Right::Look),
     ("GET", "/runs", Right::Look),
     ("GET", "/runs/R", Right::Look),
@@ -81,6 +81,7 @@ const ROUTES: [(&str, &str, Right); 75] = [
     ("POST", "/runs/R/retry", Right::Operate),
     ("POST", "/runs/R/suspend", Right::Operate),
     ("GET", "/runs/R/snapshot", Right::Operate),
+    ("GET", "/runs/R/steps/s/blobs/H", Right::Operate),
     ("POST", "/runs/R/take-over", Right::Operate),
     ("POST", "/requests/H/ask-again", Right::Ask),
     ("POST", "/agents/a/pause", Right::Operate),

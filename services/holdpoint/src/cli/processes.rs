@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use chrono::TimeDelta;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use holdpoint_bus::{Access, Bus, BusError};
+use holdpoint_ids::RunId;
 
 use crate::parsers;
 use crate::serve::tables::Tables;
@@ -206,7 +207,7 @@ pub(crate) struct ServerTls {
 }
 
 #[derive(Args)]
-#[command(group(ArgGroup::new("what").required(true).args(["tools", "builtin"])))]
+#[command(group(ArgGroup::new("what").required(true).args(["tools", "builtin", "remove_sandbox"])))]
 pub(crate) struct WorkerArgs {
     /// Tools file in YAML or JSON: `{node, tools: [{name, risk, command: [..] | http: {..}, idempotent}]}`
     #[arg(long, value_name = "FILE")]
@@ -221,6 +222,9 @@ pub(crate) struct WorkerArgs {
     /// Directory for the sandboxes of commands
     #[arg(long, value_name = "DIR", default_value = "holdpoint-data/sandboxes")]
     pub(crate) sandboxes: PathBuf,
+    /// Remove the sandboxes of a run below --sandboxes on this machine, and exit
+    #[arg(long, value_name = "RUN")]
+    pub(crate) remove_sandbox: Option<RunId>,
     /// NATS server or cluster [default: from cli.json of a running `up`]
     #[arg(
         long,

@@ -4,13 +4,14 @@
 //! removed when the run has ended.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_contracts::suspension::{
-    SNAPSHOT_BLOB_MAX, SNAPSHOT_MAX, Sandbox, SandboxFile, Supplement, ValueReference,
+    ContinuedStep, SNAPSHOT_BLOB_MAX, SNAPSHOT_MAX, Sandbox, SandboxFile, SandboxState, Supplement,
+    ValueReference,
 };
 use holdpoint_ids::{NodeName, RunId, Workspace};
 use rustix::fs::{Mode, OFlags};
@@ -93,6 +94,26 @@ impl Sandboxes {
     }
 }
 
+impl Sandboxes {
+    /// Removes the sandboxes of a run in whichever workspace it is. Returns whether there were any.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn remove_run(&self, run: RunId) -> io::Result<bool> {
+        let mut has_removed = false;
+        for name in names(&self.root) {
+            let Ok(workspace) = name.parse::<Workspace>() else {
+                continue;
+            };
+            if self.of_run(&workspace, run).exists() {
+                self.remove(&workspace, run)?;
+                has_removed = true;
+            }
+        }
+        Ok(has_removed)
+    }
+}
+
 fn names(path: &Path) -> Vec<String> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -133,6 +154,44 @@ impl SandboxDir {
         self.path.join(SUPPLEMENT_FILE)
     }
 
+    /// Writes what an earlier call saved, unless the file is as that call left it, or newer.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn restore(&self, continued: &ContinuedStep) -> io::Result<()> {
+        let ContinuedStep {
+            write_buffer,
+            checkpoint,
+            sandbox,
+            saved_at,
+        } = continued;
+        let is_unchanged = sandbox
+            .as_ref()
+            .is_some_and(|found| found.state == SandboxState::Unchanged);
+        let has_nothing = checkpoint.is_null() && write_buffer.is_null();
+        let file = self.supplement_file();
+        let written_at = fs::symlink_metadata(&file).and_then(|data| data.modified());
+        let is_newer = written_at.is_ok_and(|at| {
+            saved_at.is_none_or(|saved_at| chrono::DateTime::<chrono::Utc>::from(at) > saved_at)
+        });
+        if has_nothing || is_unchanged || is_newer {
+            return Ok(());
+        }
+        let saved = json!({ "checkpoint": checkpoint, "write_buffer": write_buffer });
+        // A renamed file replaces a link, which the tool of an earlier call may have made.
+        let fresh = self.path.join(format!("{SUPPLEMENT_FILE}.new"));
+        match fs::remove_file(&fresh) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let mut options = File::options();
+        options.write(true).create_new(true).mode(0o600);
+        options
+            .open(&fresh)?
+            .write_all(saved.to_string().as_bytes())?;
+        fs::rename(&fresh, &file)
+    }
+
     /// What the tool has saved in it, and its manifest; none: it does not exist.
     pub(super) fn read(&self) -> Option<Supplement> {
         let sandbox = self.manifest()?;
@@ -164,6 +223,7 @@ impl SandboxDir {
             path: self.path.display().to_string(),
             files,
             omitted,
+            found: None,
         })
     }
 }

@@ -15,10 +15,13 @@ fn sandboxes(root: &std::path::Path) -> Sandboxes {
 #[tokio::test]
 async fn saved_values_have_no_token_and_are_bounded() {
     let suspension = CallSuspension::default();
-    assert_eq!(suspension.supplement(None).await, Supplement::default());
+    assert_eq!(
+        suspension.collect(None).await.supplement,
+        Supplement::default()
+    );
     suspension.save_checkpoint(json!({ "page": 7, "with": ["a hps_secret b"] }));
     suspension.save_write_buffer(json!("x".repeat(SNAPSHOT_INLINE_MAX)));
-    let kept = suspension.supplement(Some("hps_secret")).await;
+    let kept = suspension.collect(Some("hps_secret")).await.supplement;
     assert_eq!(
         kept.checkpoint,
         json!({ "page": 7, "with": ["a [token] b"] })
@@ -42,7 +45,10 @@ async fn a_sandbox_has_a_manifest_and_survives() {
     assert!(sandbox.path().starts_with(root.path()));
     assert!(sandbox.manifest().is_none() && all.runs(None, 9).is_empty());
     let suspension = CallSuspension::in_sandbox(sandbox.clone());
-    assert_eq!(suspension.supplement(None).await, Supplement::default());
+    assert_eq!(
+        suspension.collect(None).await.supplement,
+        Supplement::default()
+    );
     let path = sandbox.create().unwrap();
     fs::create_dir(path.join("out")).unwrap();
     fs::write(path.join("out/part"), "abc").unwrap();
@@ -53,7 +59,7 @@ async fn a_sandbox_has_a_manifest_and_survives() {
     )
     .unwrap();
     suspension.save_write_buffer(json!("half"));
-    let known = suspension.supplement(None).await;
+    let known = suspension.collect(None).await.supplement;
     assert_eq!(
         (known.checkpoint, known.write_buffer),
         (json!({ "page": 7 }), json!("half"))
@@ -89,7 +95,7 @@ async fn a_hostile_sandbox_is_bounded() {
     let suspension = CallSuspension::in_sandbox(sandbox.clone());
     for odd in ["{", "7", "[]", "\u{0}"] {
         fs::write(sandbox.supplement_file(), odd).unwrap();
-        let known = suspension.supplement(None).await;
+        let known = suspension.collect(None).await.supplement;
         assert!(known.checkpoint.is_null(), "{odd}");
         let manifest = known.sandbox.unwrap();
         assert_eq!(manifest.files.len(), FILES_MAX);
@@ -97,7 +103,7 @@ async fn a_hostile_sandbox_is_bounded() {
     }
     let file = fs::File::create(sandbox.supplement_file()).unwrap();
     file.set_len(100 * 1024 * 1024).unwrap();
-    let known = suspension.supplement(None).await;
+    let known = suspension.collect(None).await.supplement;
     assert_eq!(known.checkpoint["size"], 100 * 1024 * 1024);
 }
 
@@ -110,7 +116,7 @@ async fn names_have_no_token() {
     fs::write(path.join("hps_secret.txt"), "").unwrap();
     let suspension = CallSuspension::in_sandbox(sandbox);
     suspension.save_checkpoint(json!([{ "hps_secret": { "a hps_secret": 7 } }]));
-    let kept = suspension.supplement(Some("hps_secret")).await;
+    let kept = suspension.collect(Some("hps_secret")).await.supplement;
     assert_eq!(kept.checkpoint, json!([{ "[token]": { "a [token]": 7 } }]));
     assert_eq!(kept.sandbox.unwrap().files[0].path, "[token].txt");
 }
@@ -128,7 +134,7 @@ async fn saved_values_have_no_secrets() {
     suspension.hide(&secrets);
     suspension.save_checkpoint(json!({ "url": "https://x.example/?key=k-123" }));
     suspension.save_write_buffer(json!(["k-123", "hps_secret"]));
-    let kept = suspension.supplement(Some("hps_secret")).await;
+    let kept = suspension.collect(Some("hps_secret")).await.supplement;
     assert_eq!(
         kept.checkpoint,
         json!({ "url": "https://x.example/?key=[secret]" })
@@ -147,13 +153,13 @@ async fn a_manifest_looks_at_few_entries_and_opens_only_files() {
     fs::write(path.join("file"), "abc").unwrap();
     std::os::unix::fs::symlink(path.join("file"), path.join("link")).unwrap();
     let suspension = CallSuspension::in_sandbox(sandbox.clone());
-    let kept = suspension.supplement(None).await;
+    let kept = suspension.collect(None).await.supplement;
     let manifest = kept.sandbox.unwrap();
     assert!(kept.checkpoint.is_null());
     assert_eq!((manifest.files.len(), manifest.omitted), (1, 2));
     for number in 0..=ENTRIES_MAX {
         fs::create_dir(path.join(format!("d{number}"))).unwrap();
     }
-    let manifest = suspension.supplement(None).await.sandbox.unwrap();
+    let manifest = suspension.collect(None).await.supplement.sandbox.unwrap();
     assert!(manifest.omitted >= 1, "the rest is omitted");
 }

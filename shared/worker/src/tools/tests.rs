@@ -42,6 +42,7 @@ pub(super) fn call(args: Value) -> ToolCall {
             http: None,
             answers: holdpoint_contracts::asking::Answers::new(),
             feedback: None,
+            resumed: false,
             user: holdpoint_contracts::Actor("owner".to_owned()),
             traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned(),
             at: "2026-03-01T09:00:00Z".parse().unwrap(),

@@ -188,7 +188,7 @@ impl CommandTool {
             command.env("HOLDPOINT_URL", url);
         }
         if let Some(sandbox) = call.suspension.sandbox() {
-            self.add_sandbox(&mut command, sandbox)?;
+            self.add_sandbox(&mut command, sandbox, call)?;
         }
         let child = command.spawn().map_err(|error| {
             tracing::error!(tool = self.name, %error, "command not started; the step fails");
@@ -212,11 +212,22 @@ impl CommandTool {
         })
     }
 
-    fn add_sandbox(&self, command: &mut Command, sandbox: &SandboxDir) -> Result<(), ToolFailure> {
-        let path = sandbox.create().map_err(|error| {
+    fn add_sandbox(
+        &self,
+        command: &mut Command,
+        sandbox: &SandboxDir,
+        call: &ToolCall,
+    ) -> Result<(), ToolFailure> {
+        let not_created = |error: io::Error| {
             tracing::error!(tool = self.name, %error, "sandbox not created; the step fails");
             self.failed("its sandbox cannot be created; see the log of its worker")
-        })?;
+        };
+        let path = sandbox.create().map_err(not_created)?;
+        let continued = call.suspension.continued();
+        sandbox.restore(&continued).map_err(not_created)?;
+        if let Some(found) = continued.sandbox {
+            command.env("HOLDPOINT_SANDBOX_STATE", found.state.as_str());
+        }
         // A command may change its directory.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         command

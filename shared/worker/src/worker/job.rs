@@ -12,6 +12,7 @@ use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::steps::{StartStep, StepDispatch, StepResult};
 
+use super::continued::continue_call;
 use super::lease_table::{Delivery, LeaseTable};
 use super::outcome::{self, Outcome};
 use super::results::{PendingResult, Reporter};
@@ -123,7 +124,8 @@ impl JobContext {
         };
         // A step that may need an approval never starts before the executor permits it.
         let is_harmless = step_dispatch.idempotent && !start.high_risk;
-        let needs_no_lease = is_harmless && arrival.delivery <= 1;
+        // Only a grant says which node may continue a suspended step.
+        let needs_no_lease = is_harmless && arrival.delivery <= 1 && !step_dispatch.resumed;
         let mut is_leased = false;
         if !needs_no_lease || arrival.age > FRESH {
             let asked = StartStep {
@@ -136,8 +138,9 @@ impl JobContext {
                 .request_start(&step_dispatch.workspace, &asked, lease);
             match asked.await {
                 StartDecision::Start => {
-                    delivery.set_granted().await;
                     is_leased = true;
+                    self.continue_call(&step_dispatch, &delivery, &suspension)
+                        .await;
                 }
                 StartDecision::StartWithoutLease => {}
                 StartDecision::Discard => return delivery.end().await,
@@ -175,6 +178,21 @@ impl JobContext {
         match stop.run_until_cancelled(calling).await {
             Some(done) => self.report(step_dispatch, done, delivery).await,
             None => delivery.end().await,
+        }
+    }
+
+    /// The step is granted: its call gets what an earlier one saved.
+    async fn continue_call(
+        &self,
+        step_dispatch: &StepDispatch,
+        delivery: &Delivery,
+        suspension: &CallSuspension,
+    ) {
+        delivery.set_granted().await;
+        if step_dispatch.resumed {
+            let node = self.suspender.node();
+            let continued = continue_call(&self.bus, node, step_dispatch, suspension);
+            delivery.stop().run_until_cancelled(continued).await;
         }
     }
 

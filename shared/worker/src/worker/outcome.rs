@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::suspension::sandbox_limit::{SANDBOX_TOO_LARGE, SandboxLimit};
 use crate::tool::{PARKED, SUSPENDED, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess};
 use crate::tools::{MAX_INLINE_RESULT, clean};
 
@@ -53,22 +54,43 @@ pub(super) async fn call(tool: Arc<dyn Tool>, call: ToolCall, result_max: usize)
         ..call
     };
     let task = AbortOnDropHandle::new(tokio::spawn(async move { tool.call(&call).await }));
-    let ended = match limit {
-        Some(limit) => tokio::time::timeout(limit, task)
-            .await
-            .map_err(|_elapsed| limit),
-        None => Ok(task.await),
+    let working = async {
+        match limit {
+            Some(limit) => tokio::time::timeout(limit, task)
+                .await
+                .map_err(|_elapsed| StoppedBy::Timeout(limit)),
+            None => Ok(task.await),
+        }
+    };
+    let sandbox = suspension.sandbox();
+    let of_sandbox = SandboxLimit::default();
+    let ended = tokio::select! {
+        ended = working => ended,
+        excess = of_sandbox.exceeded(sandbox) => Err(StoppedBy::Sandbox(excess)),
     };
     let result = match ended {
-        Ok(result) => result.unwrap_or_else(|error| {
+        Ok(Ok(Ok(success))) => match of_sandbox.measure(sandbox).await {
+            None => Ok(success),
+            Some(excess) => {
+                let text = format!("{name} ended, and its sandbox has {excess}.");
+                Err(ToolFailure::new(SANDBOX_TOO_LARGE, text))
+            }
+        },
+        Ok(Ok(failed)) => failed,
+        Ok(Err(error)) => {
             tracing::error!(tool = name, %error, "a tool panicked");
             let text = format!("The tool {name} failed; see the log of its worker.");
             Err(ToolFailure::new("tool_panicked", text))
-        }),
-        Err(limit) => {
+        }
+        Err(StoppedBy::Timeout(limit)) => {
             stop.cancel();
             let text = format!("{name} was stopped: no end within {}.", describe(limit));
             Err(ToolFailure::new(TIMEOUT_CODE, text))
+        }
+        Err(StoppedBy::Sandbox(excess)) => {
+            stop.cancel();
+            let text = format!("{name} was stopped: its sandbox has {excess}.");
+            Err(ToolFailure::new(SANDBOX_TOO_LARGE, text))
         }
     };
     let is_suspended =
@@ -78,6 +100,12 @@ pub(super) async fn call(tool: Arc<dyn Tool>, call: ToolCall, result_max: usize)
         cost: cost.total(),
         ..outcome(within(result, result_max), began.elapsed())
     }
+}
+
+/// Why a tool was stopped before its end.
+enum StoppedBy {
+    Timeout(Duration),
+    Sandbox(String),
 }
 
 fn within(result: ToolResult, max: usize) -> ToolResult {
@@ -137,7 +165,14 @@ fn outcome(result: ToolResult, took: Duration) -> Outcome {
 mod tests {
     use serde_json::json;
 
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
+    use crate::suspension::CallSuspension;
+    use crate::suspension::sandbox::Sandboxes;
+    use crate::suspension::sandbox_limit::SANDBOX_BYTES_MAX;
+    use crate::tool::{CallCost, Risk, tool_fn};
+    use crate::worker::tests::fixture::step;
 
     /// S0-R5
     #[test]
@@ -165,6 +200,50 @@ mod tests {
         assert!(error.starts_with("bad [2J line") && !error.contains(char::is_control));
         assert_eq!(made.error_code.as_deref(), Some("nope"));
         assert_eq!((made.result.success, made.result.duration_ms), (false, 7));
+    }
+
+    /// A call in a sandbox whose tool writes a sparse file, and then ends or not.
+    async fn call_in_sandbox(bytes: u64, ends: bool) -> Outcome {
+        let root = tempfile::tempdir().unwrap();
+        let all = Sandboxes::new(root.path().to_owned(), "node-a".parse().unwrap());
+        let dispatch = step(true);
+        let sandbox = all.of(&dispatch);
+        let file = sandbox.create().unwrap().join("large");
+        let tool = tool_fn("work", Risk::Low, move |_: ToolCall| {
+            let file = file.clone();
+            async move {
+                std::fs::File::create(file).unwrap().set_len(bytes).unwrap();
+                if !ends {
+                    std::future::pending::<()>().await;
+                }
+                Ok(ToolSuccess {
+                    description: "Wrote".to_owned(),
+                    data: json!(1),
+                })
+            }
+        });
+        let tool_call = ToolCall {
+            dispatch,
+            bus: None,
+            now: chrono::Utc::now(),
+            stop: CancellationToken::new(),
+            suspension: CallSuspension::in_sandbox(sandbox),
+            cost: CallCost::default(),
+        };
+        call(Arc::new(tool), tool_call, MAX_INLINE_RESULT).await
+    }
+
+    /// S1-R8: a sandbox is bounded. It is measured during the call and at its end.
+    #[tokio::test]
+    async fn a_call_whose_sandbox_is_too_large_fails() {
+        let made = call_in_sandbox(SANDBOX_BYTES_MAX, true).await;
+        assert!(made.result.success, "{made:?}");
+        for ends in [true, false] {
+            let made = call_in_sandbox(SANDBOX_BYTES_MAX + 1, ends).await;
+            assert_eq!(made.error_code.as_deref(), Some(SANDBOX_TOO_LARGE));
+            let error = made.result.error.unwrap();
+            assert!(error.contains("more than 268435456 bytes"), "{error}");
+        }
     }
 
     /// S3-R2: parking is not a failure.

@@ -12,7 +12,8 @@ use holdpoint_contracts::suspension::{Supplement, SuspendSteps, SuspendedStep};
 use holdpoint_ids::{NodeName, Workspace};
 use tokio_util::sync::CancellationToken;
 
-use crate::suspension::CallSuspension;
+use super::blobs;
+use crate::suspension::{CallSuspension, CollectedSupplement};
 
 /// Time that a tool has to save values after the request to stop. Then the worker reports its step.
 const SAVE_TIME: Duration = Duration::from_secs(2);
@@ -35,8 +36,15 @@ pub(super) struct SuspendableStep {
 }
 
 impl SuspendableStep {
-    async fn report(&self, shutdown: bool, stopped: bool) -> SuspendedStep {
-        let supplement = self.suspension.supplement(self.token.as_deref()).await;
+    /// Large values are uploaded before, because the report may end the dispatch of the step.
+    async fn report(&self, bus: &Bus, shutdown: bool, stopped: bool) -> SuspendedStep {
+        let collected = self.suspension.collect(self.token.as_deref()).await;
+        let CollectedSupplement { supplement, large } = collected;
+        if let Some(token) = &self.token {
+            for value in &large {
+                blobs::upload(bus, &self.claimed, token, value).await;
+            }
+        }
         SuspendedStep {
             run: self.claimed.run,
             step: self.claimed.step.clone(),
@@ -65,6 +73,10 @@ impl Suspender {
         }
     }
 
+    pub(super) const fn node(&self) -> &NodeName {
+        &self.node
+    }
+
     /// Lets the tools save what they know, and reports it once. Tools may continue.
     pub(super) fn report_later(&self, steps: Vec<SuspendableStep>) {
         let suspender = self.clone();
@@ -77,7 +89,7 @@ impl Suspender {
     /// Reports a tool that has stopped by itself. Returns whether it is known.
     pub(super) async fn report_stopped(&self, step: &SuspendableStep) -> bool {
         let is_stopping = self.stopping.is_cancelled();
-        let report = vec![step.report(is_stopping, true).await];
+        let report = vec![step.report(&self.bus, is_stopping, true).await];
         for _ in 0..TRIES {
             if self.send(&step.claimed.workspace, report.clone()).await {
                 return true;
@@ -96,7 +108,7 @@ impl Suspender {
         let mut batch: Vec<SuspendedStep> = Vec::new();
         let (mut bytes, mut workspace) = (0, None);
         for step in steps {
-            let report = step.report(shutdown, stopped).await;
+            let report = step.report(&self.bus, shutdown, stopped).await;
             let size = json_bytes(&report);
             let is_other = workspace.as_ref() != Some(&step.claimed.workspace);
             if let Some(workspace) = workspace.take()

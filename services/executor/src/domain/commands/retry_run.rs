@@ -134,6 +134,7 @@ fn reset_step(transition: &mut RunTransition<'_>, index: usize) {
     step.phase = StepPhase::Planned;
     step.lost = 0;
     step.failures.count = 0;
+    step.saved_part = None;
     step.approval = None;
     step.questions.open = None;
     step.questions.blocked_ms = 0;

@@ -164,6 +164,7 @@ pub(crate) fn fresh_run(
         steps: Vec::new(),
         pauses: Vec::new(),
         suspension: None,
+        blobs: Vec::new(),
         followed: AppliedScopes::default(),
         on_pause: OnPause::default(),
         watched: false,

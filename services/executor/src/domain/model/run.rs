@@ -5,12 +5,14 @@
 
 pub mod approval;
 mod awaited_runs;
+pub mod blobs;
 pub mod child_runs;
 mod children;
 pub mod failures;
 pub mod fan_out;
 pub mod limits;
 pub mod person_hold;
+pub mod saved_part;
 pub mod signals;
 pub mod step;
 pub mod suspension;
@@ -18,6 +20,7 @@ pub mod timer;
 pub mod tool_questions;
 
 pub use approval::{ApprovalDecision, StepApproval, edited_args_name, original_args_name};
+pub use blobs::{BLOCK_BYTES, Blob, UNREFERENCED_MS};
 pub use child_runs::{ChildRuns, ParentRun};
 pub use failures::{Backoff, Failures};
 pub use fan_out::{ChildOf, FanOut};
@@ -25,6 +28,7 @@ pub use limits::{LimitRow, Place, PlaceRow, RunBudget, RunLimits, StartTimer, St
 pub use person_hold::{
     Deadline, HoldClosure, INTERVENTION, Ownership, PersonHold, condition_name, spec_name,
 };
+pub use saved_part::SavedPart;
 pub use signals::{
     AwaitedSignal, KEPT_SIGNALS_MAX, SIGNAL_BYTES_MAX, SIGNAL_KEY_CHARS_MAX, SIGNAL_KEYS_MAX,
     Signal, SignalKey, Signals, signal_name,
@@ -131,6 +135,8 @@ pub struct Run {
     /// Its suspension, beside the pause that freezes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspension: Option<Box<Suspension>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blobs: Vec<Blob>,
     /// The changes of its agent and workspace that it has applied.
     #[serde(default)]
     pub followed: AppliedScopes,
@@ -323,6 +329,7 @@ impl Run {
             http,
             answers,
             feedback: step.feedback.as_deref().cloned(),
+            resumed: step.saved_part.is_some(),
             user: self.started_by.clone(),
             traceparent: self.traceparent(step.dispatch),
             at: handed.at,

@@ -319,6 +319,8 @@ impl<'s> InMemoryRun<'s> {
                 | Effect::Users(_)
                 | Effect::DeleteExpiredRuns { .. }
                 | Effect::Snapshot(_)
+                | Effect::Blob { .. }
+                | Effect::DeleteExpiredBlobs { .. }
                 | Effect::Limits { .. }
                 | Effect::PlacesChanged { .. }
                 | Effect::ReplyPending { .. } => {}

@@ -13,6 +13,7 @@ use crate::domain::rules::fan_out::fan_out_needs;
 use crate::domain::rules::run_steps::{last_end_needs, outcome_needs};
 use crate::domain::rules::signals::contact_need;
 use crate::domain::rules::step_retries::failed_attempts_need;
+use crate::domain::rules::suspension::new_snapshot::new_snapshot_needs;
 use crate::domain::transition::RunTransition;
 
 /// Loads all that the holds on people, the uncertain steps and the steps at `also` need, at once.
@@ -119,13 +120,14 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         RunInput::ChildRunEnded(end) => needs.extend(last_end_needs(run, end.id, end.child)),
         RunInput::ContactReplied => needs.extend(contact_need(run)),
         RunInput::StartStep(delivered) => needs.extend(approval_needs(run, &delivered.step)),
-        RunInput::Suspend { .. } => needs.push(Need::ToolCalls(run.id)),
+        RunInput::Suspend { .. } => needs.extend(new_snapshot_needs(run)),
+        RunInput::ContinueStep(_) => needs.push(Need::Snapshot(run.id)),
         RunInput::SuspendStep(report) => {
             needs.push(Need::Request(run.id, report.step.clone()));
-            needs.push(match run.suspension {
-                Some(_) => Need::Snapshot(run.id),
-                None => Need::ToolCalls(run.id),
-            });
+            match run.suspension {
+                Some(_) => needs.push(Need::Snapshot(run.id)),
+                None => needs.extend(new_snapshot_needs(run)),
+            }
         }
         RunInput::Start { .. }
         | RunInput::StartScheduled(_)
@@ -142,6 +144,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         | RunInput::TakePlace
         | RunInput::TimerFired { .. }
         | RunInput::AskPeople { .. }
+        | RunInput::PutBlob(_)
         | RunInput::HoldClosed { .. }
         | RunInput::HandoffUpdate { .. }
         | RunInput::Incident { .. } => {}
@@ -185,6 +188,8 @@ const fn may_end_child(input: &RunInput) -> bool {
         | RunInput::Watch
         | RunInput::StartStep(_)
         | RunInput::AskPeople { .. }
+        | RunInput::PutBlob(_)
+        | RunInput::ContinueStep(_)
         | RunInput::HandoffUpdate { .. }
         | RunInput::Incident { .. } => false,
     }

@@ -81,6 +81,7 @@ pub(crate) fn revise_step(
     step.dispatch += 1;
     step.phase = StepPhase::Planned;
     step.failures.count = 0;
+    step.saved_part = None;
     // A gated source makes another call now.
     step.approval = None;
     step.questions.answered.clear();

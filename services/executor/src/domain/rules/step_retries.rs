@@ -35,7 +35,7 @@ const FAILED_DATA_BYTES_MAX: usize = 4 * 1024;
 const JITTER_PERCENT: u64 = 25;
 
 /// Failures that every attempt would repeat. They are retried only if the author names them.
-const FINAL_CODES: [&str; 10] = [
+const FINAL_CODES: [&str; 11] = [
     "cannot_ask",
     "invalid_args",
     // The tool has succeeded, and only its data is wrong.
@@ -45,16 +45,18 @@ const FINAL_CODES: [&str; 10] = [
     "request_too_large",
     "result_not_allowed",
     "result_too_large",
+    "sandbox_too_large",
     "target_refused",
     "too_many_redirects",
 ];
 
-/// Failures of a tool that has succeeded: only its result is not taken.
-const HAPPENED_CODES: [&str; 4] = [
+/// Failures of a tool that may have had its effect: its result is not taken, or its sandbox is too large.
+const HAPPENED_CODES: [&str; 5] = [
     "invalid_result",
     "response_too_large",
     "result_not_allowed",
     "result_too_large",
+    "sandbox_too_large",
 ];
 
 /// A failed call of a tool.

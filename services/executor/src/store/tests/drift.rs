@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdpoint_store::is_sqlite;
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait, Iterable, Statement};
 
-use crate::store::suspension::snapshot_row;
+use crate::store::suspension::{blob_chunk_row, snapshot_row};
 use crate::store::{
     activity_row, agent_row, agent_version_row, contact_row, history_row, lease_event_row,
     lease_row, library_row, node_row, operation_result_row, operation_row, run_limit_row, run_row,
@@ -30,9 +30,10 @@ pub(super) async fn columns(db: &DatabaseConnection) {
     same_columns(db, tool_row::Entity).await;
     same_columns(db, library_row::Entity).await;
     same_columns(db, snapshot_row::Entity).await;
+    same_columns(db, blob_chunk_row::Entity).await;
     same_columns(db, operation_row::Entity).await;
     same_columns(db, operation_result_row::Entity).await;
-    let owned = "agents agent_versions contact_activities contacts history lease_events leases libraries nodes operation_results operations runs run_limits run_values \
+    let owned = "agents agent_versions blob_chunks contact_activities contacts history lease_events leases libraries nodes operation_results operations runs run_limits run_values \
                  snapshots steps tools workspace_scopes users user_roles sync_cursors";
     let of_kernel =
         "outbox idempotency dead_letters desired_states kernels suspects executor_migrations";

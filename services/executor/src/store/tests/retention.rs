@@ -8,13 +8,14 @@ use super::*;
 use crate::domain::run::LimitRow;
 
 /// Tables with rows of a run, and the column that names it.
-pub(super) const TABLES: [(&str, &str); 7] = [
+pub(super) const TABLES: [(&str, &str); 8] = [
     ("runs", "id"),
     ("run_values", "run_id"),
     ("steps", "run_id"),
     ("history", "run_id"),
     ("lease_events", "run_id"),
     ("snapshots", "run_id"),
+    ("blob_chunks", "run_id"),
     ("run_limits", "run_id"),
 ];
 
@@ -62,7 +63,7 @@ pub(super) async fn expired_runs_go(db: &DatabaseConnection) {
     assert_eq!(load_all(db, &keys).await.len(), kept.len());
 }
 
-pub(super) fn rows_of(run: &Run) -> [Effect; 6] {
+pub(super) fn rows_of(run: &Run) -> [Effect; 7] {
     let step = || "step-01".to_owned();
     [
         Effect::Value {
@@ -73,6 +74,7 @@ pub(super) fn rows_of(run: &Run) -> [Effect; 6] {
         Effect::Step(Box::new(StepRow::new(run.id, &run.steps[0]))),
         history_of(run, 1),
         Effect::Snapshot(Arc::new(suspension::snapshot(run.id, "odd"))),
+        suspension::chunk_of(run.id, 0, b"half", None),
         Effect::Limits {
             workspace: acme(),
             row: Box::new(LimitRow {

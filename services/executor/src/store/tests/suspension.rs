@@ -2,11 +2,11 @@
 
 use chrono::TimeDelta;
 use holdpoint_contracts::run::{ActionResult, FailedAttempt};
-use holdpoint_contracts::suspension::{Snapshot, SnapshotView, Supplement};
+use holdpoint_contracts::suspension::{BlobContent, Snapshot, SnapshotView, Supplement};
 use serde_json::Value;
 
 use super::*;
-use crate::domain::TOOL_CALLS_MAX;
+use crate::domain::{BlobChange, TOOL_CALLS_MAX};
 
 #[tokio::test]
 async fn a_snapshot_is_kept_once_a_run() {
@@ -127,4 +127,69 @@ pub(super) async fn shows_calls(db: &DatabaseConnection) {
     assert!(calls.iter().any(|call| call.request["n"] == 149));
     let other = find(db, Need::ToolCalls(RunId::fresh())).await;
     assert!(matches!(other, Some(Fact::ToolCalls(calls)) if calls.is_empty()));
+}
+
+#[tokio::test]
+async fn blobs_are_read_back_and_expire() {
+    let (_dir, db) = sqlite().await;
+    keeps_blobs(&db).await;
+}
+
+pub(super) fn chunk_of(run: RunId, offset: u64, bytes: &[u8], days: Option<i64>) -> Effect {
+    blob(
+        run,
+        BlobChange::Chunk {
+            offset,
+            content: BlobContent(bytes.into()),
+            expires_at: days.map(|days| now() + TimeDelta::days(days)),
+        },
+    )
+}
+
+fn blob(run: RunId, change: BlobChange) -> Effect {
+    Effect::Blob {
+        run,
+        step: "step-01".to_owned(),
+        sha256: "aa".to_owned(),
+        change,
+    }
+}
+
+/// S1-R9: chunks are read from any byte, and expire without a reference.
+pub(super) async fn keeps_blobs(db: &DatabaseConnection) {
+    let (run, other) = (RunId::fresh(), RunId::fresh());
+    let read = async |run, offset| {
+        let id = BlobId {
+            run,
+            step: "step-01",
+            sha256: "aa",
+        };
+        let found = blob_content(db, id, offset).await.unwrap();
+        found.map(|found| found.0.to_vec())
+    };
+    let effects = [
+        chunk_of(run, 0, b"\0\xff\x01", Some(1)),
+        chunk_of(run, 3, b"rest", Some(1)),
+        chunk_of(other, 0, b"other", Some(1)),
+    ];
+    record_all(db, &effects).await;
+    assert_eq!(read(run, 0).await.unwrap(), b"\0\xff\x01");
+    assert_eq!(read(run, 2).await.unwrap(), b"\x01");
+    assert_eq!(read(run, 4).await.unwrap(), b"est");
+    assert_eq!(read(run, 7).await, None);
+    assert_eq!(read(run, u64::MAX).await, None);
+    // A newer upload of it, and a reference to it.
+    let effects = [
+        chunk_of(run, 0, b"abc", Some(2)),
+        blob(run, BlobChange::Expire(None)),
+    ];
+    record_all(db, &effects).await;
+    let before = now() + TimeDelta::days(3);
+    assert!(has_expired_blobs(db, before).await.unwrap());
+    record_all(db, &[Effect::DeleteExpiredBlobs { before }]).await;
+    assert!(!has_expired_blobs(db, before).await.unwrap());
+    assert_eq!(read(run, 0).await.unwrap(), b"abc");
+    assert_eq!(read(other, 0).await, None);
+    record_all(db, &[blob(run, BlobChange::Delete)]).await;
+    assert_eq!(read(run, 0).await, None);
 }

@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
+use futures_util::StreamExt as _;
+use holdpoint_contracts::message::{Query as _, Reply};
+use holdpoint_contracts::suspension::EndedRuns;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::super::sandbox_removal::remove_page;
 use super::super::{Worker, WorkerError, WorkerOptions};
 use super::fixture::{Executor, Fixture, Manner, RunningWorker, step, until};
+use crate::suspension::sandbox::Sandboxes;
 use crate::tool::{Risk, ToolCall, ToolFailure, ToolResult, tool_fn};
 
 type Running = AbortOnDropHandle<Result<(), WorkerError>>;
@@ -140,5 +145,38 @@ async fn a_tool_that_stops_without_a_wish_has_failed() {
     let result = &received.results[0][0];
     assert_eq!(result.error_code.as_deref(), Some("suspended"));
     assert!(received.suspended.is_empty());
+    fixture.end().await;
+}
+
+/// S1-R8: the sandboxes of a run go when it has ended, and stay while the executor does not reply.
+#[tokio::test]
+async fn sandboxes_of_ended_runs_are_removed() {
+    let fixture = Fixture::new().await;
+    let root = tempfile::tempdir().unwrap();
+    let all = Sandboxes::new(root.path().to_owned(), "node-a".parse().unwrap());
+    let (ended, open) = (step(true), step(true));
+    for dispatch in [&ended, &open] {
+        let sandbox = all.of(dispatch);
+        std::fs::write(sandbox.create().unwrap().join("file"), "x").unwrap();
+    }
+    remove_page(&fixture.bus, &all, None).await;
+    assert_eq!(all.runs(None, 9).len(), 2);
+    let query = EndedRuns { runs: Vec::new() };
+    let subject = query.subject(&ended.workspace);
+    let mut asked = fixture.bus.client().subscribe(subject).await.unwrap();
+    fixture.bus.flush(std::time::Duration::from_secs(5)).await;
+    let (bus, run) = (fixture.bus.clone(), ended.run);
+    let answering = tokio::spawn(async move {
+        let message = asked.next().await.unwrap();
+        let query: EndedRuns = serde_json::from_slice(&message.payload).unwrap();
+        assert_eq!(query.runs.len(), 2);
+        let reply = serde_json::to_vec(&Reply::Ok(vec![run])).unwrap();
+        let inbox = message.reply.unwrap().to_string();
+        bus.send(inbox, reply.into()).await.unwrap();
+    });
+    remove_page(&fixture.bus, &all, None).await;
+    answering.await.unwrap();
+    let left = all.runs(None, 9);
+    assert_eq!(left, [(open.workspace.clone(), open.run)]);
     fixture.end().await;
 }

@@ -72,6 +72,7 @@ fn run(phase: Phase) -> Run {
         steps: Vec::new(),
         pauses: Vec::new(),
         suspension: None,
+        blobs: Vec::new(),
         followed: AppliedScopes::default(),
         on_pause: OnPause::default(),
         watched: false,

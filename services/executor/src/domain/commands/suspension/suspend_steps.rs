@@ -9,13 +9,14 @@ use serde_json::json;
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::effect::Reply;
 use crate::domain::input::SuspensionReport;
-use crate::domain::model::run::{Step, StepGrant, StepPhase};
+use crate::domain::model::run::{SavedPart, Step, StepGrant, StepPhase};
 use crate::domain::need::{Fact, Need};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
 use crate::domain::rules::released_steps::release_step;
-use crate::domain::rules::suspension::snapshot::{load_tool_calls, snapshot_of};
-use crate::domain::rules::suspension::supplements::add_supplement;
+use crate::domain::rules::suspension::kept_blobs::{keep_blobs_of_part, with_stored};
+use crate::domain::rules::suspension::new_snapshot::new_snapshot;
+use crate::domain::rules::suspension::supplements::{add_supplement, set_current_step};
 use crate::domain::rules::suspension::suspend::{SHUTDOWN, suspend};
 use crate::domain::rules::uncertain_steps::Doubt;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
@@ -69,10 +70,10 @@ fn snapshot_before_shutdown(
     if !grant.handed.idempotent && !is_parking {
         return suspend(transition, grant.node.as_str(), SHUTDOWN);
     }
-    let mut snapshot = snapshot_of(&transition.run, SHUTDOWN, load_tool_calls(transition)?);
+    let mut snapshot = new_snapshot(transition, SHUTDOWN)?;
     snapshot.auto_resumable = true;
     let id = transition.step(index).map(|step| step.id.clone());
-    snapshot.current_step.clone_from(&id);
+    set_current_step(&mut snapshot, id.clone());
     transition.snapshot = Some(Box::new(SnapshotView {
         run: transition.run.id,
         snapshot_json: snapshot,
@@ -126,13 +127,19 @@ fn supplement_snapshot(
         }
     }
     let mut view = load_snapshot(transition)?;
-    if let Some(supplement) = &report.supplement
-        && let Err(refusal) = add_supplement(&mut view.snapshot_json, &report.step, supplement)
-    {
-        if let Some(own) = &mut transition.snapshot {
-            own.complete = false;
+    if let Some(supplement) = &report.supplement {
+        let supplement = with_stored(transition, &report.step, supplement);
+        let added = add_supplement(&mut view.snapshot_json, &report.step, &supplement);
+        if let Err(refusal) = added {
+            if let Some(own) = &mut transition.snapshot {
+                own.complete = false;
+            }
+            return Ok(Supplemented::Refused(refusal));
         }
-        return Ok(Supplemented::Refused(refusal));
+        keep_blobs_of_part(transition, &report.step, &supplement);
+        if let Some(step) = transition.step_mut(index) {
+            step.saved_part = Some(SavedPart::default());
+        }
     }
     if let Some(suspension) = &mut transition.run.suspension {
         for one in &mut suspension.in_flight {

@@ -1,5 +1,7 @@
 //! Suspension: the run stops with a snapshot, and continues as an operator says (S1).
 
+mod blobs;
+mod continuing;
 mod resuming;
 mod shutdown;
 
@@ -319,6 +321,7 @@ fn a_manifest_of_a_sandbox_is_bounded() {
         path: "/sandboxes/send".to_owned(),
         files: (0..2_000).map(file).collect(),
         omitted: 3,
+        found: None,
     };
     let part = |sandbox: Sandbox| SuspensionReport {
         supplement: Some(Supplement {

@@ -65,7 +65,9 @@ fn table_of(input: &RunInput) -> &'static str {
             "What tools ask, and how they park: `request_input`, `step_results` with `parks`"
         }
         RunInput::StepResult(_) => "What workers report: `step_results`",
-        RunInput::SuspendStep(_) => "What workers say at a suspension: `suspend_steps`",
+        RunInput::SuspendStep(_) | RunInput::PutBlob(_) | RunInput::ContinueStep(_) => {
+            "What workers say at a suspension: `suspend_steps`, `put_blob`, `continue_step`"
+        }
     }
 }
 
@@ -77,7 +79,7 @@ const TABLES: [&str; 8] = [
     "What workers ask: `start_steps`",
     "What tools ask, and how they park: `request_input`, `step_results` with `parks`",
     "What workers report: `step_results`",
-    "What workers say at a suspension: `suspend_steps`",
+    "What workers say at a suspension: `suspend_steps`, `put_blob`, `continue_step`",
 ];
 
 /// The row of a phase. A new phase must be thought about here.
@@ -322,6 +324,8 @@ fn word(answer: &Reply) -> String {
         | Reply::LibraryEntry(_)
         | Reply::Registered(_)
         | Reply::Refused(_)
+        | Reply::Continued(_)
+        | Reply::Blob(_)
         | Reply::Run(_)
         | Reply::Agent(_)
         | Reply::Contact(_)

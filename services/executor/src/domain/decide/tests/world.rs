@@ -1,6 +1,7 @@
 //! A run, all that a decision on it can look at, and the checks that hold after every decision.
 
 mod asking;
+mod blobs;
 mod checks;
 mod inputs;
 mod keeping;
@@ -27,6 +28,7 @@ use holdpoint_contracts::suspension::SnapshotView;
 use holdpoint_ids::{HoldId, RunId, Workspace};
 use serde_json::{Value, json};
 
+use self::blobs::StoredBlobs;
 use crate::domain::decision::{Decision, Lookup, Outcome, Undecided};
 use crate::domain::need::Places;
 use crate::domain::plan::Plan;
@@ -90,6 +92,7 @@ pub(super) struct World {
     pub(super) rows: BTreeMap<String, StepRow>,
     /// The stored snapshot.
     pub(super) snapshot: Option<SnapshotView>,
+    pub(super) blobs: StoredBlobs,
     /// Nodes that were asked for a heartbeat, in order.
     pub(super) probed: Vec<String>,
     /// Every decision's effects, as text.
@@ -200,6 +203,7 @@ impl World {
             said: BTreeMap::new(),
             rows: BTreeMap::new(),
             snapshot: None,
+            blobs: StoredBlobs::default(),
             probed: Vec::new(),
             trace: Vec::new(),
             limits: None,

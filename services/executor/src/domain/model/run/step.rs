@@ -16,6 +16,7 @@ use crate::domain::model::run::child_runs::ChildRuns;
 use crate::domain::model::run::failures::{Backoff, Failures};
 use crate::domain::model::run::fan_out::{ChildOf, FanOut};
 use crate::domain::model::run::person_hold::PersonHold;
+use crate::domain::model::run::saved_part::SavedPart;
 use crate::domain::model::run::signals::AwaitedSignal;
 use crate::domain::model::run::timer::Timer;
 use crate::domain::model::run::tool_questions::{OpenQuestion, Questions};
@@ -64,6 +65,9 @@ pub struct Step {
     /// What a person wanted changed when its result was sent back last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<Box<Feedback>>,
+    /// The newest snapshot has what its last call saved, and the next call gets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved_part: Option<SavedPart>,
     /// As in the plan.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_error: OnError,
@@ -403,6 +407,7 @@ impl Step {
             is_kept: false,
             interrupted: None,
             feedback: None,
+            saved_part: None,
             on_error,
             fan_out: None,
             child_of: None,

@@ -50,19 +50,54 @@ pub(crate) fn add_supplement(
         sandbox.omitted = sandbox.omitted.saturating_add(omitted);
         sandbox
     });
+    let part = Supplement {
+        write_buffer,
+        checkpoint,
+        sandbox,
+    };
+    set_part(snapshot, step, part);
+    Ok(())
+}
+
+/// Replaces the part of a step.
+pub(crate) fn set_part(snapshot: &mut Snapshot, step: &str, part: Supplement) {
     if snapshot.current_step.as_deref() == Some(step) {
-        snapshot.write_buffer = write_buffer;
-        snapshot.checkpoint = checkpoint;
-        snapshot.sandbox = sandbox;
+        snapshot.write_buffer = part.write_buffer;
+        snapshot.checkpoint = part.checkpoint;
+        snapshot.sandbox = part.sandbox;
     } else {
-        let part = Supplement {
-            write_buffer,
-            checkpoint,
-            sandbox,
-        };
         snapshot.other_steps.insert(step.to_owned(), part);
     }
-    Ok(())
+}
+
+/// Replaces the current step. The parts of steps stay theirs.
+pub(crate) fn set_current_step(snapshot: &mut Snapshot, step: Option<String>) {
+    if snapshot.current_step == step {
+        return;
+    }
+    let last = snapshot.current_step.take();
+    if let Some(last) = last {
+        let part = own_part(snapshot);
+        if part != Supplement::default() {
+            snapshot.other_steps.insert(last, part);
+        }
+    }
+    let part = step
+        .as_ref()
+        .and_then(|step| snapshot.other_steps.remove(step));
+    snapshot.current_step.clone_from(&step);
+    if let Some(step) = step {
+        set_part(snapshot, &step, part.unwrap_or_default());
+    }
+}
+
+/// The part of a step; none: its worker has added none.
+pub(crate) fn part_of(snapshot: &Snapshot, step: &str) -> Option<Supplement> {
+    if snapshot.current_step.as_deref() == Some(step) {
+        Some(own_part(snapshot)).filter(|part| *part != Supplement::default())
+    } else {
+        snapshot.other_steps.get(step).cloned()
+    }
 }
 
 /// The limits of one part.
@@ -96,10 +131,13 @@ pub(crate) fn check_values(supplement: &Supplement) -> Result<(), Refusal> {
 /// Longest path of a sandbox or in it, in bytes, as on Linux.
 const PATH_BYTES_MAX: usize = 4_096;
 
-fn reference(value: &Value) -> Option<ValueReference> {
+/// A value as a reference, if it is one.
+pub(crate) fn reference(value: &Value) -> Option<ValueReference> {
     let fields = value.as_object()?;
     // Only a small object can be one.
-    (fields.len() == 3).then(|| ValueReference::deserialize(value).ok())?
+    (3..=4)
+        .contains(&fields.len())
+        .then(|| ValueReference::deserialize(value).ok())?
 }
 
 fn bytes_of(supplement: &Supplement) -> u64 {

@@ -12,7 +12,7 @@ use crate::domain::decision::Undecided;
 use crate::domain::effect::Effect;
 use crate::domain::model::run::{InFlightStep, StepPhase, Suspension};
 use crate::domain::rules::pauses::{freeze_run, is_of_run};
-use crate::domain::rules::suspension::snapshot::{load_tool_calls, snapshot_of};
+use crate::domain::rules::suspension::new_snapshot::new_snapshot;
 use crate::domain::transition::RunTransition;
 
 /// Reason of a suspension by a worker that shuts down (S1-R5).
@@ -24,8 +24,7 @@ pub(crate) fn suspend(
     by: &str,
     reason: &str,
 ) -> Result<(), Undecided> {
-    let calls = load_tool_calls(transition)?;
-    let snapshot = snapshot_of(&transition.run, reason, calls);
+    let snapshot = new_snapshot(transition, reason)?;
     if !transition.run.pauses.iter().any(is_of_run) {
         freeze_run(transition, PauseScope::Run, by);
     }

@@ -4,9 +4,10 @@ use holdpoint_contracts::asking::ToolQuestion;
 use holdpoint_contracts::executor::{ChildRunState, DesiredChildRun};
 use holdpoint_contracts::hold::{HandoffEventKind, HoldOutcome};
 use holdpoint_contracts::run::{ResumeMode, RunStatus};
-use holdpoint_contracts::suspension::StepOnResume;
+use holdpoint_contracts::suspension::{BlobContent, StepOnResume};
 use holdpoint_ids::{HoldId, RunId};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::super::suspension::{supplement, suspend_input};
 use super::super::world::{
@@ -15,7 +16,10 @@ use super::super::world::{
 };
 use super::STEP;
 use crate::domain::run::{Choice, Signal, StepPhase, Timer};
-use crate::domain::{DeliveredStep, RefusedChildRun, RunInput, StepReport, SuspensionReport};
+use crate::domain::{
+    BlobUpload, ContinuedCall, DeliveredStep, RefusedChildRun, RunInput, StepReport,
+    SuspensionReport,
+};
 
 /// An input to be tried.
 pub(super) struct Column {
@@ -190,6 +194,27 @@ fn suspended(world: &World, shutdown: bool, stopped: bool) -> RunInput {
     }))
 }
 
+/// The tool of a step uploads a blob.
+fn uploaded(world: &World) -> RunInput {
+    RunInput::PutBlob(Box::new(BlobUpload {
+        step: STEP.to_owned(),
+        dispatch: world.dispatch(STEP),
+        sha256: format!("{:x}", Sha256::digest("1")),
+        size: 1,
+        offset: 0,
+        content: BlobContent(b"1".as_slice().into()),
+    }))
+}
+
+fn continued(world: &World) -> RunInput {
+    RunInput::ContinueStep(Box::new(ContinuedCall {
+        node: "node-a".parse().unwrap(),
+        step: STEP.to_owned(),
+        dispatch: world.dispatch(STEP),
+        sandbox: None,
+    }))
+}
+
 /// What operators and workers do at a suspension.
 fn of_suspension() -> Vec<Column> {
     let on = |on_idempotent, name, input| Column {
@@ -213,6 +238,8 @@ fn of_suspension() -> Vec<Column> {
         on(false, "shutdown, not idempotent", |it| {
             suspended(it, true, true)
         }),
+        on(false, "upload", uploaded),
+        on(false, "continue", continued),
     ]
 }
 

@@ -22,7 +22,8 @@ done twice. An uncertain, waiting, asked or skipped step is the same one in ever
 - *asking*: its tool has asked and blocks; *parked*: it has asked and ended. *Asks* is a question of
   another key, *asks again* one of the same key, both by the current dispatch.
 - *suspended*: the run is `paused_for_intervention` with a snapshot. *Supplement*: node-a adds its part to the
-  snapshot; *stopped*: its tool has stopped too; *shutdown*: node-a leaves.
+  snapshot; *stopped*: its tool has stopped too; *shutdown*: node-a leaves. *Upload*: its tool uploads a blob.
+  *Continue*: node-a asks for what an earlier call saved.
 - *lease ended*: of node-a, which was granted the step where it is in progress. *Answered*: about the step's
   own question; where nothing is asked, about a hold that never was. *Timed out*, *taken over*, *accepted*
   and *completed* are what the owner of a hold on people says of it; of the timeout of a paused run nothing

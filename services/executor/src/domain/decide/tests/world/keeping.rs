@@ -50,6 +50,7 @@ impl World {
                 | Effect::LeasesRenewed { .. }
                 | Effect::Users(_)
                 | Effect::DeleteExpiredRuns { .. }
+                | Effect::DeleteExpiredBlobs { .. }
                 | Effect::OperationResult(_)
                 | Effect::OperationPending
                 | Effect::ScopeSyncPending => {
@@ -57,6 +58,14 @@ impl World {
                 }
                 Effect::ProbeNode { node } => self.probed.push(node.to_string()),
                 Effect::Snapshot(view) => self.snapshot = Some((*view).clone()),
+                Effect::Blob {
+                    step,
+                    sha256,
+                    change,
+                    ..
+                } => {
+                    self.blobs.change((step, sha256), change);
+                }
                 Effect::StepDispatch(step_dispatch) => self.handed.push(*step_dispatch),
                 Effect::Timer { hold, rev, due, .. } => {
                     let newest = self.timers.get(&hold).is_none_or(|(known, _)| rev > *known);
