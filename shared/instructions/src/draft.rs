@@ -110,6 +110,10 @@ impl Action {
         }
     }
 
+    pub(crate) const fn is_wait(&self) -> bool {
+        matches!(self, Self::Wait(_) | Self::Signal(_) | Self::Reply { .. })
+    }
+
     /// Why such a step must not have this, if it must not.
     pub(crate) fn refusal(&self, modifier: &Modifier) -> Option<String> {
         let is_ask = matches!(self, Self::Ask { .. });

@@ -28,7 +28,7 @@ const NO_PURPOSE: &str = "if when unless while once before after until till beca
     then and or but nor not no never none only except also timeout within at by in on up from most least every \
     each all any both everyone priority urgency high low normal urgent medium critical saying message otherwise \
     skip continue fail finish escalate a an one two three four five six seven eight nine ten eleven twelve several \
-    many few some second seconds minute minutes hour hours day days week weeks month months year years business \
+    many some second seconds minute minutes hour hours day days week weeks month months year years business \
     working weekday weekdays today tomorrow yesterday tonight now later soon next last monday tuesday wednesday \
     thursday friday saturday sunday contact approval retry attempts default options";
 

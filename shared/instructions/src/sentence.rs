@@ -39,6 +39,38 @@ enum Prefix {
     NoReplyAfter(String, String),
 }
 
+/// The condition of a line, in CEL.
+#[derive(Default)]
+struct LineCondition {
+    when: Option<String>,
+    /// That of a line with `Otherwise`.
+    otherwise: Option<String>,
+    /// How long the run waits for a reply first.
+    waits: Option<String>,
+}
+
+impl LineCondition {
+    fn of(prefix: Option<Prefix>) -> Self {
+        match prefix {
+            Some(Prefix::If(cel)) => Self {
+                when: Some(cel),
+                ..Self::default()
+            },
+            Some(Prefix::Otherwise(cel)) => Self {
+                when: Some(cel.clone()),
+                otherwise: Some(cel),
+                ..Self::default()
+            },
+            Some(Prefix::NoReplyAfter(cel, time)) => Self {
+                when: Some(cel),
+                waits: Some(time),
+                ..Self::default()
+            },
+            None => Self::default(),
+        }
+    }
+}
+
 /// A sentence with what it means for the next line.
 struct Sentence {
     /// How long the run waits for a reply before the step.
@@ -207,17 +239,12 @@ fn sentence(input: &mut Input<'_>, otherwise_before: Option<&str>) -> Parsed<Sen
     }
     let suffix = suffix(input, prefix.is_some())?;
     end(input)?;
-    let (when, otherwise, waits) = match prefix.or(suffix) {
-        Some(Prefix::If(cel)) => (Some(cel), None, None),
-        Some(Prefix::Otherwise(cel)) => (Some(cel.clone()), Some(cel), None),
-        Some(Prefix::NoReplyAfter(cel, time)) => (Some(cel), None, Some(time)),
-        None => (None, None, None),
-    };
-    let is_wait = matches!(
-        action,
-        Action::Wait(_) | Action::Signal(_) | Action::Reply { .. }
-    );
-    if waits.is_some() && is_wait {
+    let LineCondition {
+        when,
+        otherwise,
+        waits,
+    } = LineCondition::of(prefix.or(suffix));
+    if waits.is_some() && action.is_wait() {
         let message = "It is not clear which of the two times comes first; write two lines";
         return refuse_at(input, start, message);
     }

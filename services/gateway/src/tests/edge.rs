@@ -370,12 +370,7 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         "preferences" | "put_preferences" | "webhooks" | "webhook" | "add_webhook"
         | "change_webhook" | "remove_webhook" => super::settings::answer(verb, &body),
         "watch_run_ends" => json!({"ok": [{"ok": {}}]}),
-        "watch" => {
-            let agent = &body["command"]["of"]["agent"];
-            let watch = json!({ "id": "agent_outreach", "agent": agent, "since": at() });
-            let new = played.asked.iter().all(|(verb, _)| verb != "watch");
-            json!({"ok": { "watch": watch, "new": new }})
-        }
+        "watch" => watch(&body, played),
         "plan_agent" => problem(422, "invalid_agent"),
         "apply_agent" => json!({"ok": {
             "agent": body["command"]["agent"], "version": 1, "status": "active",
@@ -426,6 +421,13 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         played.asked.push((verb.to_owned(), body));
     }
     reply
+}
+
+fn watch(body: &Value, played: &Played) -> Value {
+    let agent = &body["command"]["of"]["agent"];
+    let watch = json!({ "id": "agent_outreach", "agent": agent, "since": at() });
+    let new = played.asked.iter().all(|(verb, _)| verb != "watch");
+    json!({"ok": { "watch": watch, "new": new }})
 }
 
 fn tool_view(body: &Value) -> Value {

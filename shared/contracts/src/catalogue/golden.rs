@@ -108,8 +108,8 @@ fn examples_of_the_protocol_are_golden_files() {
         .collect();
     assert_eq!(
         examples.len(),
-        14,
-        "dispatch; start, results, heartbeat, questions, suspended steps and registration with their replies; deregistration"
+        18,
+        "dispatch; start, continuation, results, heartbeat, questions, suspended steps, parts of a blob and registration with their replies; deregistration"
     );
     for example in examples {
         let is_known = bodies.iter().any(|(_, body)| body.text == example);

@@ -225,7 +225,7 @@ mod tests {
         let tool_call = ToolCall {
             dispatch,
             bus: None,
-            now: chrono::Utc::now(),
+            now: chrono::DateTime::UNIX_EPOCH,
             stop: CancellationToken::new(),
             suspension: CallSuspension::in_sandbox(sandbox),
             cost: CallCost::default(),

@@ -14,6 +14,7 @@ use holdpoint_holds::{ASSIGNEE_INACTIVE, POLICY_UNAVAILABLE, inactive_message};
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 
+use super::audience::Audience;
 use super::in_memory_run::{ACTOR, InMemoryRun};
 use super::open_request::{OpenRequest, RequestDue};
 use super::policies::ResolvedRequest;
@@ -80,13 +81,7 @@ impl InMemoryRun<'_> {
             },
         };
         let audience = self.setup.users.audience(&spec.to);
-        let inactive = audience.inactive.as_ref().map(|name| {
-            let message = inactive_message(spec.kind, name);
-            json!({ "code": ASSIGNEE_INACTIVE, "message": message })
-        });
-        let unavailable =
-            unavailable.map(|message| json!({ "code": POLICY_UNAVAILABLE, "message": message }));
-        let refused = unavailable.or(inactive);
+        let refused = refusal_of(unavailable, &audience, spec.kind);
         let is_sent = refused.is_none();
         if is_sent {
             self.recorder.count_request(&audience);
@@ -197,6 +192,16 @@ impl InMemoryRun<'_> {
         };
         closed.map(drop).map_err(refused)
     }
+}
+
+/// Why a request ends at once: its policies cannot be applied, or a recipient is inactive.
+fn refusal_of(unavailable: Option<String>, audience: &Audience, kind: HoldKind) -> Option<Value> {
+    if let Some(message) = unavailable {
+        return Some(json!({ "code": POLICY_UNAVAILABLE, "message": message }));
+    }
+    let name = audience.inactive.as_ref()?;
+    let message = inactive_message(kind, name);
+    Some(json!({ "code": ASSIGNEE_INACTIVE, "message": message }))
 }
 
 const fn opened_event(kind: HoldKind) -> EventType {

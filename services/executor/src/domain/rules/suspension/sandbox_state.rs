@@ -56,7 +56,8 @@ mod tests {
     fn a_new_a_missing_and_a_different_file_are_changes() {
         use SandboxState::{Absent, Changed, Unchanged};
         let saved = sandbox(&[("a", 1, "aa"), ("b", 2, "bb")], 0);
-        let cases: [(&[(&str, u64, &str)], u64, SandboxState); 7] = [
+        type Files = &'static [(&'static str, u64, &'static str)];
+        let cases: [(Files, u64, SandboxState); 7] = [
             (&[("a", 1, "aa"), ("b", 2, "bb")], 0, Unchanged),
             (&[("b", 2, "bb"), ("a", 1, "aa")], 0, Unchanged),
             (&[("a", 1, "aa"), ("b", 2, "xx")], 0, Changed),

@@ -19,17 +19,21 @@ fn sandbox(hash: &str) -> Sandbox {
     }
 }
 
+fn continued_call(world: &World, node: &str, sandbox: Option<Sandbox>) -> ContinuedCall {
+    ContinuedCall {
+        node: node.parse().unwrap(),
+        step: "send".to_owned(),
+        dispatch: world.dispatch("send"),
+        sandbox,
+    }
+}
+
 fn continued(
     world: &mut World,
     node: &str,
     sandbox: Option<Sandbox>,
 ) -> Result<ContinuedStep, u16> {
-    let call = ContinuedCall {
-        node: node.parse().unwrap(),
-        step: "send".to_owned(),
-        dispatch: world.dispatch("send"),
-        sandbox,
-    };
+    let call = continued_call(world, node, sandbox);
     match world.give(RunInput::ContinueStep(Box::new(call))) {
         Heard::Decided(Reply::Continued(step)) | Heard::Unchanged(Reply::Continued(step)) => {
             Ok(*step)

@@ -3,7 +3,7 @@
 use holdpoint_contracts::hold::DesiredHold;
 
 use super::World;
-use crate::domain::{Effect, Run};
+use crate::domain::{Effect, Run, StepRow};
 
 impl World {
     pub(super) fn keep(&mut self, effects: Vec<Effect>) {
@@ -13,23 +13,7 @@ impl World {
                 Effect::Value { name, value, .. } => {
                     self.values.insert(name, value);
                 }
-                Effect::Step(mut row) => {
-                    // The table keeps what is not said again.
-                    let old = self.rows.get(&row.step).filter(|_| !row.is_reset);
-                    row.tool = row.tool.or_else(|| old.and_then(|it| it.tool.clone()));
-                    row.request = row
-                        .request
-                        .or_else(|| old.and_then(|it| it.request.clone()));
-                    row.response = row
-                        .response
-                        .or_else(|| old.and_then(|it| it.response.clone()));
-                    if row.failed_attempts.is_empty()
-                        && let Some(old) = self.rows.get(&row.step)
-                    {
-                        row.failed_attempts = old.failed_attempts.clone();
-                    }
-                    self.rows.insert(row.step.clone(), *row);
-                }
+                Effect::Step(row) => self.keep_row(*row),
                 Effect::Activity { id, activity, .. } => {
                     self.said.entry(id).or_insert(activity);
                 }
@@ -85,6 +69,24 @@ impl World {
                 Effect::History { items, .. } => self.history.extend(items),
             }
         }
+    }
+
+    /// The table keeps what is not said again.
+    fn keep_row(&mut self, mut row: StepRow) {
+        let old = self.rows.get(&row.step).filter(|_| !row.is_reset);
+        row.tool = row.tool.or_else(|| old.and_then(|it| it.tool.clone()));
+        row.request = row
+            .request
+            .or_else(|| old.and_then(|it| it.request.clone()));
+        row.response = row
+            .response
+            .or_else(|| old.and_then(|it| it.response.clone()));
+        if row.failed_attempts.is_empty()
+            && let Some(old) = self.rows.get(&row.step)
+        {
+            row.failed_attempts = old.failed_attempts.clone();
+        }
+        self.rows.insert(row.step.clone(), row);
     }
 
     pub(super) fn record_child_ends(&mut self, next: &Run) {
