@@ -110,6 +110,12 @@ async fn decides_two_steps(args: &[&str]) {
 
 /// Nothing is decided if a step is wrong.
 async fn refuses_wrong_steps(api: &Api, id: &str) {
+    // A busy machine may take longer than the two seconds that a decision waits for its request.
+    let both = until(PATIENCE, "both requests are there", async || {
+        let list = api.get(&format!("/requests?run={id}")).await;
+        (list["items"].as_array()?.len() == 2).then_some(())
+    });
+    both.await.unwrap();
     let path = format!("/runs/{id}/approve");
     for (body, status, code) in [
         (

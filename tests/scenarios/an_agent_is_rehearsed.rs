@@ -50,8 +50,10 @@ async fn a_run_does_what_its_rehearsal_shows() {
     assert_eq!(subjects(&runs[1]), ["Introduction"]);
     let summary = &rehearsed["summary"];
     assert_eq!(summary["calls"], json!({ "send_email": 3 }));
-    assert_eq!(summary["requests"], json!({ "@user.nina": 1 }));
-    assert_eq!(summary["users"], json!({ "nina": 1 }));
+    // The second rung of the handoff notifies the owners.
+    let requests = json!({ "@owners": 1, "@user.nina": 1 });
+    assert_eq!(summary["requests"], requests);
+    assert_eq!(summary["users"], json!({ "nina": 1, "owner": 1 }));
     assert_eq!(summary["ended_unseen"], json!(["ann"]));
 
     // Nothing is sent, and nothing is stored.
@@ -414,7 +416,8 @@ async fn a_rehearsal_is_read_in_the_browser() {
     browser.reads("Nothing was sent").await;
     browser.reads("To ann@x.example: Follow-up").await;
     browser.reads("Requests to @user.nina").await;
-    browser.reads("Requests for each user").await;
+    // Small headings are in capitals.
+    browser.reads("REQUESTS FOR EACH USER").await;
     browser.picture("rehearsal").await;
     let second = OUTREACH.replace("Wait 5 days", "Wait 4 days");
     assert_ne!(second, OUTREACH);
