@@ -105,7 +105,8 @@ impl Sandboxes {
             let Ok(workspace) = name.parse::<Workspace>() else {
                 continue;
             };
-            if self.of_run(&workspace, run).exists() {
+            // A link counts, also one to nothing.
+            if fs::symlink_metadata(self.of_run(&workspace, run)).is_ok() {
                 self.remove(&workspace, run)?;
                 has_removed = true;
             }

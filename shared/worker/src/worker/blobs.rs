@@ -9,7 +9,8 @@ use holdpoint_contracts::message::Envelope;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::steps::StepRef;
 use holdpoint_contracts::suspension::{
-    BLOB_CHUNK_MAX, BlobContent, BlobView, GetStepBlob, PutBlob, SNAPSHOT_BLOB_MAX, ValueReference,
+    BLOB_CHUNK_MAX, BlobChunk, BlobContent, BlobView, GetStepBlob, PutBlob, SNAPSHOT_BLOB_MAX,
+    ValueReference,
 };
 use holdpoint_ids::Workspace;
 use serde_json::Value;
@@ -22,6 +23,9 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Tries of one chunk.
 const TRIES: u32 = 3;
+
+/// Pause between the tries to read a chunk.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Uploads a value under the token of a step. The executor refuses one of more than 16 MiB with the report.
 pub(super) async fn upload(bus: &Bus, step: &StepRef, token: &str, value: &LargeValue) {
@@ -85,6 +89,17 @@ async fn put(bus: &Bus, workspace: &Workspace, command: PutBlob) -> Result<BlobV
     }
 }
 
+async fn read(bus: &Bus, workspace: &Workspace, query: &GetStepBlob) -> Result<BlobChunk, Problem> {
+    let mut tries = TRIES;
+    loop {
+        tries -= 1;
+        match bus.query(workspace, query).await {
+            Err(problem) if problem.status >= 500 && tries > 0 => tokio::time::sleep(PAUSE).await,
+            reply => return reply,
+        }
+    }
+}
+
 /// The value of a reference, with its hash checked. None: it was not uploaded, or cannot be read.
 pub(super) async fn download(
     bus: &Bus,
@@ -102,7 +117,7 @@ pub(super) async fn download(
             sha256: reference.sha256.clone(),
             offset: u64::try_from(bytes.len()).ok()?,
         };
-        match bus.query(workspace, &query).await {
+        match read(bus, workspace, &query).await {
             Ok(chunk) if !chunk.content.0.is_empty() => bytes.extend_from_slice(&chunk.content.0),
             Ok(_) => return None,
             Err(problem) => {

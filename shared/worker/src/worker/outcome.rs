@@ -24,6 +24,10 @@ const TEXT_MAX: usize = 2_000;
 /// Longest code of a failure, in characters.
 const CODE_MAX: usize = 100;
 
+/// What helps against a sandbox above its limit: the next call gets the same directory.
+const REMOVE_SANDBOX: &str =
+    "Remove it with `holdpoint worker --sandboxes DIR --remove-sandbox RUN` before a retry.";
+
 #[derive(Debug, PartialEq)]
 pub(super) struct Outcome {
     pub(super) result: ActionResult,
@@ -72,7 +76,7 @@ pub(super) async fn call(tool: Arc<dyn Tool>, call: ToolCall, result_max: usize)
         Ok(Ok(Ok(success))) => match of_sandbox.measure(sandbox).await {
             None => Ok(success),
             Some(excess) => {
-                let text = format!("{name} ended, and its sandbox has {excess}.");
+                let text = format!("{name} ended, and its sandbox has {excess}. {REMOVE_SANDBOX}");
                 Err(ToolFailure::new(SANDBOX_TOO_LARGE, text))
             }
         },
@@ -89,7 +93,7 @@ pub(super) async fn call(tool: Arc<dyn Tool>, call: ToolCall, result_max: usize)
         }
         Err(StoppedBy::Sandbox(excess)) => {
             stop.cancel();
-            let text = format!("{name} was stopped: its sandbox has {excess}.");
+            let text = format!("{name} was stopped: its sandbox has {excess}. {REMOVE_SANDBOX}");
             Err(ToolFailure::new(SANDBOX_TOO_LARGE, text))
         }
     };

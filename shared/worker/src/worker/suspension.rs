@@ -10,6 +10,7 @@ use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::StepRef;
 use holdpoint_contracts::suspension::{Supplement, SuspendSteps, SuspendedStep};
 use holdpoint_ids::{NodeName, Workspace};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::blobs;
@@ -20,6 +21,12 @@ const SAVE_TIME: Duration = Duration::from_secs(2);
 
 /// Longest wait for a reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Longest time for the uploads of a worker that shuts down. It has four seconds for its reports.
+const UPLOADS_AT_SHUTDOWN: Duration = Duration::from_secs(2);
+
+/// Longest time for other uploads.
+const UPLOADS: Duration = Duration::from_mins(1);
 
 /// Tries of one report.
 const TRIES: u32 = 3;
@@ -37,12 +44,22 @@ pub(super) struct SuspendableStep {
 
 impl SuspendableStep {
     /// Large values are uploaded before, because the report may end the dispatch of the step.
-    async fn report(&self, bus: &Bus, shutdown: bool, stopped: bool) -> SuspendedStep {
+    /// Uploads large values until an instant. Later ones stay references without content.
+    async fn report(
+        &self,
+        bus: &Bus,
+        shutdown: bool,
+        stopped: bool,
+        uploads_end: Instant,
+    ) -> SuspendedStep {
         let collected = self.suspension.collect(self.token.as_deref()).await;
         let CollectedSupplement { supplement, large } = collected;
         if let Some(token) = &self.token {
             for value in &large {
-                blobs::upload(bus, &self.claimed, token, value).await;
+                let upload = blobs::upload(bus, &self.claimed, token, value);
+                if tokio::time::timeout_at(uploads_end, upload).await.is_err() {
+                    tracing::warn!(step = %self.claimed.step, "no time is left to upload a saved value");
+                }
             }
         }
         SuspendedStep {
@@ -54,6 +71,16 @@ impl SuspendableStep {
             supplement: (supplement != Supplement::default()).then_some(supplement),
         }
     }
+}
+
+/// A worker that shuts down must still have time to report its steps.
+fn uploads_end(is_shutdown: bool) -> Instant {
+    let time = if is_shutdown {
+        UPLOADS_AT_SHUTDOWN
+    } else {
+        UPLOADS
+    };
+    Instant::now() + time
 }
 
 #[derive(Clone)]
@@ -89,7 +116,9 @@ impl Suspender {
     /// Reports a tool that has stopped by itself. Returns whether it is known.
     pub(super) async fn report_stopped(&self, step: &SuspendableStep) -> bool {
         let is_stopping = self.stopping.is_cancelled();
-        let report = vec![step.report(&self.bus, is_stopping, true).await];
+        let uploads_end = uploads_end(is_stopping);
+        let report = step.report(&self.bus, is_stopping, true, uploads_end);
+        let report = vec![report.await];
         for _ in 0..TRIES {
             if self.send(&step.claimed.workspace, report.clone()).await {
                 return true;
@@ -107,8 +136,10 @@ impl Suspender {
     async fn report_all(&self, steps: &[SuspendableStep], shutdown: bool, stopped: bool) {
         let mut batch: Vec<SuspendedStep> = Vec::new();
         let (mut bytes, mut workspace) = (0, None);
+        let uploads_end = uploads_end(shutdown);
         for step in steps {
-            let report = step.report(&self.bus, shutdown, stopped).await;
+            let report = step.report(&self.bus, shutdown, stopped, uploads_end);
+            let report = report.await;
             let size = json_bytes(&report);
             let is_other = workspace.as_ref() != Some(&step.claimed.workspace);
             if let Some(workspace) = workspace.take()

@@ -231,6 +231,14 @@ struct AskedCall {
     plan: Option<PlanApproval>,
 }
 
+/// What its tool saved for a call with other arguments is not for the new call.
+fn drop_part_of_other_call(step: &mut Step, digest: &str) {
+    let asked = step.approval.as_deref();
+    if asked.is_some_and(|asked| asked.digest != digest) {
+        step.saved_part = None;
+    }
+}
+
 /// Opens the request for an approval. An earlier approval is void from here on.
 fn ask_approval(
     transition: &mut RunTransition<'_>,
@@ -289,6 +297,7 @@ fn ask_approval(
         ..RowData::response(success(description.clone(), question_data(&on), 0))
     };
     if let Some(step) = transition.step_mut(index) {
+        drop_part_of_other_call(step, &item.digest);
         step.approval = Some(Box::new(StepApproval {
             hold: id,
             digest: item.digest,

@@ -79,13 +79,8 @@ fn users(summary: &RehearsalSummary) -> Markup {
     html! {
         @if !users.is_empty() {
             h3 { "Requests for each user" }
-            table {
-                thead { tr { th { "User" } th { "Requests" } } }
-                tbody {
-                    @for (user, requests) in users.iter().take(USERS_SHOWN) {
-                        tr { td { (user) } td { (requests) } }
-                    }
-                }
+            dl.pairs {
+                @for (user, requests) in users.iter().take(USERS_SHOWN) { dt { (user) } dd { (requests) } }
             }
             @if left > 0 { p.muted { (left) " more users get fewer requests" } }
         }

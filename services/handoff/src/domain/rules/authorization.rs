@@ -110,20 +110,13 @@ fn names_user(to: &str, user: &User) -> bool {
     }
 }
 
-/// The recipients of a request that name a user. Accepting the request makes a member of a role its assignee by name,
-/// and this must not outlast the role. So the assignment counts only for a user whom no recipient names.
+/// The recipients of a request that name a user. Empty: the user decides with the right to decide any request. Accepting
+/// the request makes a user its assignee by name, and this must not outlast the role or the right.
 pub(crate) fn recipients_naming(request: &Request, user: &User) -> Vec<String> {
-    let naming = |to: &Vec<String>| -> Vec<String> {
-        let named = to.iter().filter(|to| names_user(to, user));
-        named.cloned().collect()
-    };
-    let mut asked = request.addressed_to().to_vec();
-    asked.extend_from_slice(&request.progress.additional_deciders);
-    let named = naming(&asked);
-    if named.is_empty() {
-        return naming(&request.deciders());
-    }
-    named
+    let asked = request.addressed_to().iter();
+    let asked = asked.chain(&request.progress.additional_deciders);
+    let named = asked.filter(|to| names_user(to, user));
+    named.cloned().collect()
 }
 
 /// The recipients that name a user who may decide a request at this moment, without a command of that user. None: the

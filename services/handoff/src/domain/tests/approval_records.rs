@@ -69,6 +69,17 @@ fn an_acceptance_is_not_a_right_that_outlasts_the_role() {
     assert_eq!(votes(&world), [vote("oscar", &["@role.ops"])]);
 }
 
+/// Gate: an owner who has accepted the request decides as an owner, and not as its assignee.
+#[test]
+fn an_acceptance_is_not_a_right_that_outlasts_an_owner() {
+    for to in [&[][..], &["@role.ops"][..]] {
+        let mut world = asked(addressed_to(to));
+        world.act("olga", RequestAction::Accept).unwrap();
+        approve(&mut world, "olga");
+        assert_eq!(votes(&world), [vote("olga", &[])]);
+    }
+}
+
 /// Gate: a person to whom it was delegated is named in person.
 #[test]
 fn a_delegate_is_named_in_person() {

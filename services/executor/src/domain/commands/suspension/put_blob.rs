@@ -10,6 +10,9 @@ use crate::domain::refusal::Refusal;
 use crate::domain::rules::suspension::kept_blobs::{change_blob, remove_blobs};
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
+/// Most chunks of a blob: each is a row.
+const CHUNKS_MAX: u64 = 256;
+
 pub(crate) fn put_blob<'a>(
     mut transition: RunTransition<'a>,
     upload: &BlobUpload,
@@ -98,6 +101,13 @@ fn check_values(upload: &BlobUpload) -> Result<(), Refusal> {
     if end < upload.size && !bytes.is_multiple_of(BLOCK_BYTES) {
         let detail = format!(
             "a chunk before the last one has a multiple of {BLOCK_BYTES} bytes, and this one has {bytes}"
+        );
+        return Err(Refusal::InvalidBlob(detail));
+    }
+    let least = upload.size.div_ceil(CHUNKS_MAX);
+    if end < upload.size && byte_count(upload) < least {
+        let detail = format!(
+            "a chunk before the last one has at least {least} bytes, and this one has {bytes}"
         );
         return Err(Refusal::InvalidBlob(detail));
     }

@@ -256,12 +256,16 @@ fn a_wrong_hash_deletes_the_upload() {
 #[test]
 fn the_blobs_of_a_run_are_bounded() {
     let mut world = working();
-    let first = |world: &World, number: u8, size: u64| BlobUpload {
+    let of_bytes = |world: &World, number: u8, size: u64, bytes_count: usize| BlobUpload {
         size,
-        ..chunk(world, &bytes(number, 200), 0, 128)
+        ..chunk(world, &bytes(number, bytes_count), 0, bytes_count)
     };
+    let first = |world: &World, number: u8, size: u64| of_bytes(world, number, size, 128);
+    // Small chunks would be many rows.
+    let small = first(&world, 0, SNAPSHOT_BLOB_MAX);
+    assert_eq!(put(&mut world, small), Err((422, "invalid_body")));
     for number in 0..4 {
-        let upload = first(&world, number, SNAPSHOT_BLOB_MAX);
+        let upload = of_bytes(&world, number, SNAPSHOT_BLOB_MAX, 64 * 1024);
         assert!(!put(&mut world, upload).unwrap().complete);
     }
     let upload = first(&world, 4, 200);
