@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 
 use super::*;
@@ -144,9 +144,10 @@ async fn a_request_is_repeated_under_the_same_key_after_a_lost_connection() {
 
 #[tokio::test]
 async fn an_unreachable_server_is_named_with_what_to_do() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    // A socket that does not listen refuses connections, and no other process can take its port.
+    let refusing = TcpSocket::new_v4().unwrap();
+    refusing.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}", refusing.local_addr().unwrap());
     let error = client(url.clone()).clock().await.unwrap_err();
     assert_eq!(error.exit_kind(), ExitKind::Unreachable);
     let text = error.to_string();

@@ -10,7 +10,7 @@ use holdpoint_contracts::notification::{
 use holdpoint_egress::EgressPolicy;
 use holdpoint_testkit::until;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 
 use super::bench::{Bench, PATIENCE, acme, people};
 use super::servers::{Called, mail_server};
@@ -187,12 +187,18 @@ async fn recipients_have_a_mail() {
     bench.end().await;
 }
 
+/// A socket that keeps its port but refuses connections until it listens.
+fn refusing_socket() -> TcpSocket {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    socket
+}
+
 /// People, "Must": a dead mail server delays nobody's in-app notification; its mails go when it is back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_mail_server_delays_nobody() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let socket = refusing_socket();
+    let address = socket.local_addr().unwrap();
     let mut bench = Bench::without_service(people(&[("ada", "ops")])).await;
     bench.smtp = Some(format!("smtp://{address}"));
     bench.serve().await;
@@ -203,7 +209,7 @@ async fn a_dead_mail_server_delays_nobody() {
     let tried = until_tried(&bench, 1).await;
     assert_eq!(tried.state, DeliveryState::Pending, "{tried:?}");
 
-    let said = mail_server(TcpListener::bind(address).await.unwrap()).await;
+    let said = mail_server(socket.listen(8).unwrap()).await;
     bench.later(TimeDelta::seconds(5));
     until_mail_has_gone(&bench).await;
     let said = said.lock().unwrap().clone();
@@ -244,9 +250,8 @@ fn quiet() -> Preferences {
 /// for another try or, since then, for the end of quiet hours.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_tried_before_goes_when_its_person_says_so() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let socket = refusing_socket();
+    let address = socket.local_addr().unwrap();
     let mut bench = Bench::without_service(people(&[("ada", "ops")])).await;
     bench.smtp = Some(format!("smtp://{address}"));
     bench.serve().await;
@@ -256,7 +261,7 @@ async fn what_was_tried_before_goes_when_its_person_says_so() {
     let tried = until_tried(&bench, 1).await;
     assert_eq!(tried.waits, Some(PendingReason::Retry), "{tried:?}");
 
-    let _said = mail_server(TcpListener::bind(address).await.unwrap()).await;
+    let _said = mail_server(socket.listen(8).unwrap()).await;
     // Due at once, and held back.
     prefer(&bench, quiet()).await;
     until(PATIENCE, "it is held back", async || {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
-    net::TcpListener,
+    net::{TcpListener, TcpSocket},
     task::JoinHandle,
 };
 
@@ -390,9 +390,10 @@ async fn a_refusal_of_the_mail_server_shows_only_its_code() {
 /// S0-R5
 #[tokio::test]
 async fn an_unreachable_mail_server_fails_the_step_without_its_address() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("smtp://{}", listener.local_addr().unwrap());
-    drop(listener);
+    // A socket that does not listen refuses connections, and no other process can take its port.
+    let refusing = TcpSocket::new_v4().unwrap();
+    refusing.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("smtp://{}", refusing.local_addr().unwrap());
     let transport = MailTransport::from_env(Some(&url), "unused").unwrap();
     let tool = SendEmail::new(transport, None).unwrap();
     let absent = failure(&tool, introduction("ann@example.org")).await;

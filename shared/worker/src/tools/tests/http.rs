@@ -5,7 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::mpsc,
 };
 
@@ -309,9 +309,10 @@ async fn a_call_to_a_silent_server_times_out() {
 /// S0-R5
 #[tokio::test]
 async fn an_unreachable_server_is_reported_without_its_address() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/?key=hunter2", listener.local_addr().unwrap());
-    drop(listener);
+    // A socket that does not listen refuses connections, and no other process can take its port.
+    let refusing = TcpSocket::new_v4().unwrap();
+    refusing.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}/?key=hunter2", refusing.local_addr().unwrap());
     let absent = failed(EgressPolicy::AllowPrivate, json!({ "url": url })).await;
     assert_eq!(absent.code, "connect_failed");
     assert_eq!(absent.message, "The address could not be reached.");
