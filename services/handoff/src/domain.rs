@@ -24,7 +24,7 @@ pub use input::{
     Caller, Input, PolicyInput, Proof, RequestInput, StandingApprovalInput, UserInput,
 };
 pub use model::aggregate::{Aggregate, Key};
-pub use model::policy::{Policy, ResolvedPolicies};
+pub use model::policy::Policy;
 pub use model::progress::{
     AuditStamp, Ladder, PendingHandoffEvents, RequestProgress, RungEnd, Vote,
 };

@@ -76,7 +76,7 @@ const fn notify(after_ms: u64, to: Vec<String>) -> Rung {
     }
 }
 
-/// Whether nobody is left to notify after the rung: it reaches the owners or ends the request.
+/// Whether the rung is a last one: it reaches the owners or ends the request.
 fn is_final(rung: &Rung) -> bool {
     match rung.act {
         RungAct::AnswerDefault | RungAct::Fail => true,

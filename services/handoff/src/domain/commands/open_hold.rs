@@ -7,13 +7,13 @@ use holdpoint_contracts::hold::{HoldSpec, Rung};
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::deadline::default_timeout_ms;
+use holdpoint_holds::resolved_policies::ResolvedPolicies;
 use holdpoint_holds::{HoldDraft, inactive_text, sanitized};
 
 use crate::domain::decision::{Outcome, Undecided};
 use crate::domain::effect::Reply;
 use crate::domain::input::Caller;
 use crate::domain::lookup::{DecisionContext, load_together};
-use crate::domain::model::policy::ResolvedPolicies;
 use crate::domain::model::progress::RequestProgress;
 use crate::domain::model::request::{ExcludedDeciders, Phase, Request};
 use crate::domain::refusal::Refusal;

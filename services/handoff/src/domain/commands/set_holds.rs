@@ -5,6 +5,7 @@ use holdpoint_contracts::handoff::Effect as DecisionEffect;
 use holdpoint_contracts::hold::{HoldSpec, HoldState, SetHoldReply};
 use holdpoint_contracts::notification::RequestEventKind;
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_holds::resolved_policies::RunPolicies;
 use holdpoint_holds::sanitized;
 
 use super::erase_hold::erase_hold;
@@ -17,7 +18,7 @@ use crate::domain::rules::erased_request::ERASED;
 use crate::domain::rules::escalation;
 use crate::domain::rules::initial_assignment::{assign_new_request, cancel_without_policy};
 use crate::domain::rules::merge_desired_state::{MergeAction, OwnerState, merge_desired_state};
-use crate::domain::rules::resolved_policies::{RunPolicies, resolve_run_policies};
+use crate::domain::rules::resolved_policies::resolve_run_policies;
 use crate::domain::transition::RequestTransition;
 
 /// Merges a desired state into the hold.

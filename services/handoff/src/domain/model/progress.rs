@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::handoff::RequestHistoryEntry;
 use holdpoint_contracts::hold::{HandoffEvent, Priority};
+use holdpoint_holds::resolved_policies::ResolvedPolicies;
 use holdpoint_ids::UserName;
 use serde::{Deserialize, Serialize};
 
 use super::limits::{PENDING_EVENTS_MAX, SNOOZES_MAX};
-use super::policy::ResolvedPolicies;
 
 /// What people and the ladder have done with a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

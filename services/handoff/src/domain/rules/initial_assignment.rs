@@ -115,7 +115,7 @@ fn cancel_inactive(transition: &mut RequestTransition, name: &str, kind: HoldKin
     cancel(transition, ASSIGNEE_INACTIVE, &message);
 }
 
-/// Ends a new approval request whose policies cannot be applied, before anybody can decide it (S2-R4). The executor
+/// Ends a new approval request whose policies cannot be applied, before a person can decide it (S2-R4). The executor
 /// fails the step, and a retry of the run asks again.
 pub(crate) fn cancel_without_policy(transition: &mut RequestTransition, reason: &str) {
     add_opening(transition);

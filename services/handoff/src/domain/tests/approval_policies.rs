@@ -66,7 +66,7 @@ fn refusal(world: &World) -> String {
     closed.data["message"].as_str().unwrap().to_owned()
 }
 
-/// S2-R4: without its policy nobody may approve a call, not even by a standing approval.
+/// S2-R4: without its policy a call cannot be approved, not even by a standing approval.
 #[test]
 fn a_call_whose_policy_is_unknown_or_deleted_is_not_asked() {
     for is_deleted in [true, false] {
