@@ -62,7 +62,7 @@ pub(crate) fn decode(parts: &Parts, body: &[u8], keys: &Keys, now: DateTime<Utc>
     let request = match parts.verb.as_str() {
         RequestInput::VERB => tool_questions::decode(body, &caller, &keys.steps),
         PutBlob::VERB => suspension::decode_blob(body, &caller, &keys.steps),
-        ContinueStep::VERB => suspension::decode_continued(body, &caller),
+        ContinueStep::VERB => suspension::decode_continued(body, &caller, &keys.steps),
         verb @ (SetChildRuns::VERB | ChildRunsEnded::VERB) => {
             child_runs::decode(verb, body, &caller)
         }

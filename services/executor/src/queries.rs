@@ -386,9 +386,10 @@ impl ExecutorQueries {
     async fn add_risks(&self, run: &Run, steps: &mut [StepView]) -> Result<(), StoreError> {
         let names = steps.iter().filter_map(|step| step.tool.clone());
         let names: BTreeSet<_> = names.filter(|name| !is_built_in(name.as_str())).collect();
-        let entries = match names.is_empty() {
-            true => BTreeMap::new(),
-            false => self.tool_entries(&run.workspace, names).await?,
+        let entries = if names.is_empty() {
+            BTreeMap::new()
+        } else {
+            self.tool_entries(&run.workspace, names).await?
         };
         for step in steps {
             let Some(name) = &step.tool else { continue };

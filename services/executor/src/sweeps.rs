@@ -1,7 +1,8 @@
-//! Background passes over the executor's tables: expired leases, dispatches without a grant, queued runs, runs that wait for
-//! a reply, runs that do
-//! not follow a command for their agent or workspace yet, runs of operations and of erased contacts, expired blobs, and
-//! runs past their retention. A sweep decides nothing; its finds become inputs.
+//! Background passes over the executor's tables. A sweep decides nothing; its finds become inputs. Sweeps find:
+//! - expired leases, dispatches without a grant, queued runs, and runs that wait for a reply;
+//! - runs that do not follow a command for their agent or workspace yet;
+//! - runs of operations and of erased contacts;
+//! - expired blobs, and runs past their retention.
 
 mod blobs;
 mod erasures;

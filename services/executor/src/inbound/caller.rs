@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use chrono::{DateTime, Utc};
-use holdpoint_auth::{AuthError, Right, Trust, authorize};
+use holdpoint_auth::{AuthError, Right, StepClaims, StepKey, Trust, authorize};
 use holdpoint_contracts::message::{Actor, Command, Envelope};
 use holdpoint_contracts::permission::is_open_to_programs;
 use holdpoint_contracts::problem::Problem;
@@ -59,6 +59,21 @@ impl Caller<'_> {
             None => unsigned::<C>(envelope.actor),
         };
         Ok(envelope)
+    }
+
+    /// The step and the dispatch that a step token identifies. To it, other runs do not exist.
+    pub(super) fn step_claims(
+        &self,
+        key: &StepKey,
+        token: &str,
+        run: RunId,
+    ) -> Result<StepClaims, Problem> {
+        let claims = key.check(token, self.now).map_err(AuthError::problem)?;
+        if claims.workspace != *self.workspace || claims.run != run {
+            let detail = format!("unknown run `{run}` in this workspace");
+            return Err(Problem::not_found(detail));
+        }
+        Ok(claims)
     }
 
     pub(super) fn read_one<C: Command>(

@@ -1,6 +1,6 @@
 //! `suspend_run`, and what workers and tools send about suspended steps (S1).
 
-use holdpoint_auth::{AuthError, Right, StepKey};
+use holdpoint_auth::{Right, StepKey};
 use holdpoint_contracts::message::Envelope;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::suspension::{ContinueStep, PutBlob, SuspendRun, SuspendSteps};
@@ -34,19 +34,20 @@ pub(super) fn decode_steps(body: &[u8], caller: &Caller<'_>) -> Decoded {
     })
 }
 
-pub(super) fn decode_continued(body: &[u8], caller: &Caller<'_>) -> Decoded {
+/// The token decides the step and the dispatch.
+pub(super) fn decode_continued(body: &[u8], caller: &Caller<'_>, key: &StepKey) -> Decoded {
     let it: Envelope<ContinueStep> = caller.read(body, None)?;
     let ContinueStep {
         run,
-        step,
-        dispatch,
+        token,
         node,
         sandbox,
     } = it.command;
+    let claims = caller.step_claims(key, &token, run)?;
     let call = ContinuedCall {
         node,
-        step,
-        dispatch,
+        step: claims.step,
+        dispatch: claims.dispatch,
         sandbox,
     };
     let input = caller.run_input(run, RunInput::ContinueStep(Box::new(call)));
@@ -64,11 +65,7 @@ pub(super) fn decode_blob(body: &[u8], caller: &Caller<'_>, key: &StepKey) -> De
         offset,
         content,
     } = it.command;
-    let claims = key.check(&token, caller.now).map_err(AuthError::problem)?;
-    if claims.workspace != *caller.workspace || claims.run != run {
-        let detail = format!("unknown run `{run}` in this workspace");
-        return Err(Problem::not_found(detail));
-    }
+    let claims = caller.step_claims(key, &token, run)?;
     let upload = BlobUpload {
         step: claims.step,
         dispatch: claims.dispatch,

@@ -16,7 +16,7 @@ use holdpoint_contracts::executor::{
 };
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::ResumeMode;
-use holdpoint_contracts::suspension::StepOnResume;
+use holdpoint_contracts::suspension::{ContinueStep, StepOnResume};
 use serde_json::json;
 
 use super::*;
@@ -330,4 +330,39 @@ fn a_step_token_says_which_hand_out_asks() {
     let looks = give(&secrets, asks(run, None), "ada", Some((&secrets, "viewer")));
     assert_eq!(looks.unwrap_err().code, "forbidden");
     assert!(give(&secrets, asks(run, None), "program", None).is_ok());
+}
+
+/// S1-R8: only the token of a dispatch gives access to what an earlier call of its step saved.
+#[test]
+fn a_step_is_continued_with_its_token() {
+    let secrets = fresh();
+    let run = RunId::fresh();
+    let claims = StepClaims {
+        workspace: acme(),
+        run,
+        step: "step-01".to_owned(),
+        dispatch: 3,
+        expires_at: now() + TimeDelta::minutes(5),
+    };
+    let token = secrets.keys().unwrap().steps.sign(&claims).unwrap();
+    let continues = |run, token: &str| ContinueStep {
+        run,
+        token: token.to_owned(),
+        node: "node-a".parse().unwrap(),
+        sandbox: None,
+    };
+    let taken = give(&secrets, continues(run, &token), "service:worker", None).unwrap();
+    match &taken.inputs[0] {
+        Input::Run {
+            input: RunInput::ContinueStep(call),
+            ..
+        } => assert_eq!((call.step.as_str(), call.dispatch), ("step-01", 3)),
+        other => panic!("{other:?}"),
+    }
+    let refused = |run, token: &str| {
+        let taken = give(&secrets, continues(run, token), "service:worker", None);
+        taken.unwrap_err().status
+    };
+    assert_eq!(refused(RunId::fresh(), &token), 404);
+    assert_eq!(refused(run, ""), 401);
 }

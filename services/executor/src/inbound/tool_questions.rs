@@ -1,6 +1,6 @@
 //! Authorizes questions of a tool: by its step token, or by the right of a program that asks for it.
 
-use holdpoint_auth::{AuthError, Right, StepKey};
+use holdpoint_auth::{Right, StepKey};
 use holdpoint_contracts::asking::RequestInput;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::problem::Problem;
@@ -29,11 +29,7 @@ pub(super) fn decode(
         question,
     } = it.command;
     if let Some(token) = token {
-        let claims = key.check(&token, caller.now).map_err(AuthError::problem)?;
-        if claims.workspace != *caller.workspace || claims.run != run {
-            let detail = format!("unknown run `{run}` in this workspace");
-            return Err(Problem::not_found(detail));
-        }
+        let claims = caller.step_claims(key, &token, run)?;
         by = Actor::service("step");
         step = Some(claims.step);
         dispatch = Some(claims.dispatch);

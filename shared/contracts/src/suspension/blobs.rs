@@ -27,7 +27,7 @@ pub struct PutBlob {
     pub size: u64,
     /// Where the chunk begins, in bytes.
     pub offset: u64,
-    /// At most 512 KiB. Except for the last chunk, a multiple of 64 bytes and at least a 256th of the blob.
+    /// At most 512 KiB. Except for the last chunk, at least a 256th of the blob.
     pub content: BlobContent,
 }
 

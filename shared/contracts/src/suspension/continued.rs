@@ -1,5 +1,7 @@
 //! A node continues a step with what was saved at a suspension (S1-R8).
 
+use std::fmt;
+
 use chrono::{DateTime, Utc};
 use holdpoint_ids::{NodeName, RunId};
 use serde::{Deserialize, Serialize};
@@ -8,19 +10,30 @@ use strum::{Display, IntoStaticStr};
 
 use super::Sandbox;
 
-/// A node was granted a step of an earlier suspension, and asks for what the last call saved.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A node was granted a step of an earlier suspension, and asks for what the last call saved. The token decides the
+/// step.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContinueStep {
     pub run: RunId,
-    pub step: String,
-    /// As in the dispatch; only the current one counts.
-    pub dispatch: u64,
+    /// The token of the dispatch; only the current one counts.
+    pub token: String,
     /// The node that was granted it.
     pub node: NodeName,
     /// The sandbox of the step at this node; none: it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
+}
+
+impl fmt::Debug for ContinueStep {
+    /// Leaves out the token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ContinueStep")
+            .field("run", &self.run)
+            .field("node", &self.node)
+            .field("sandbox", &self.sandbox)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What the last call of a step saved. A large value is a reference.

@@ -33,8 +33,7 @@ pub(super) async fn continue_call(
     let manifest = tokio::task::spawn_blocking(move || sandbox?.manifest());
     let command = ContinueStep {
         run: step_dispatch.run,
-        step: step_dispatch.step.clone(),
-        dispatch: step_dispatch.dispatch,
+        token: step_dispatch.token.clone().unwrap_or_default(),
         node: node.clone(),
         sandbox: manifest.await.ok().flatten(),
     };

@@ -132,18 +132,8 @@ fn with_wait_for_reply(
     if !args.keys().all(is_known) {
         return Err("`wait_until_reply` takes `timeout` and `on_timeout`.");
     }
-    let is_own = |name: &String| name == "tool" || name == "args";
-    let of_tool = |name: &&String| {
-        matches!(
-            name.as_str(),
-            "wait_for" | "retry" | "timeout" | "for_each" | "approval"
-        )
-    };
-    if step
-        .keys()
-        .filter(|name| !is_own(name))
-        .any(|name| of_tool(&name))
-    {
+    let of_tool = ["wait_for", "retry", "timeout", "for_each", "approval"];
+    if of_tool.iter().any(|name| step.contains_key(*name)) {
         return Err(
             "`wait_until_reply` is a wait: it has no `retry`, `timeout`, `for_each`, `approval` or `wait_for` beside `args`.",
         );
@@ -153,10 +143,10 @@ fn with_wait_for_reply(
         ("on_timeout".to_owned(), Value::from("skip")),
     ]);
     wait.extend(args);
-    let others = step.iter().filter(|(name, _)| !is_own(name));
-    let others = others.map(|(name, value)| (name.clone(), value.clone()));
-    let wait = ("wait_for".to_owned(), Value::Object(wait));
-    Ok(Cow::Owned(others.chain([wait]).collect()))
+    let mut step = step.clone();
+    step.retain(|name, _| name != "tool" && name != "args");
+    step.insert("wait_for".to_owned(), Value::Object(wait));
+    Ok(Cow::Owned(step))
 }
 
 fn id_error(id: &str, at: usize) -> Option<String> {

@@ -20,7 +20,7 @@ pub mod timer;
 pub mod tool_questions;
 
 pub use approval::{ApprovalDecision, StepApproval, edited_args_name, original_args_name};
-pub use blobs::{BLOCK_BYTES, Blob, UNREFERENCED_MS};
+pub use blobs::{Blob, UNREFERENCED_MS};
 pub use child_runs::{ChildRuns, ParentRun};
 pub use failures::{Backoff, Failures};
 pub use fan_out::{ChildOf, FanOut};

@@ -47,7 +47,7 @@ impl Ladder {
         }
     }
 
-    /// When the next rung fires; none: there is none, or a pause stops them.
+    /// When the next rung fires. None: no rung is left, or a pause stops them.
     pub(super) fn due(&self) -> Option<DateTime<Utc>> {
         if self.frozen_at.is_some() {
             return None;

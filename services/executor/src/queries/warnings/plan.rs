@@ -87,7 +87,7 @@ impl ExecutorQueries {
 }
 
 /// One warning for each step whose arguments use the result of a step that may be skipped. The result is then `null`.
-/// A condition that names the step, or is the same, guards against that.
+/// A condition that tests for a result, or is that of the other step, guards against that.
 pub(super) fn skipped_references(plan: &Plan) -> Vec<FieldError> {
     let mut warnings = Vec::new();
     for (step, used) in plan.steps.iter().zip(plan.unguarded_results()) {
@@ -134,12 +134,12 @@ pub(super) fn long_waits(plan: &Plan, now: DateTime<Utc>) -> Vec<FieldError> {
     let mut checked: HashMap<(u32, Tz), Option<DateTime<Utc>>> = HashMap::new();
     let warnings = waits.filter_map(|(step, count, zone)| {
         let first = checked.entry((count, zone)).or_insert_with(|| {
-            let starts = (0..=366).map(|days| now + TimeDelta::days(days));
+            let mut starts = (0..=366).map(|days| now + TimeDelta::days(days));
             let is_too_long = |start: &DateTime<Utc>| {
                 let end = plan.working_days.later(zone, *start, count);
                 end.is_none_or(|end| end - *start > longest)
             };
-            starts.into_iter().find(is_too_long)
+            starts.find(is_too_long)
         });
         let start = (*first)?.date_naive();
         let message = format!(

@@ -1,18 +1,27 @@
 //! Table `blob_chunks`: the contents of values that are too large for a snapshot (S1-R9).
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::suspension::BlobContent;
 use holdpoint_ids::RunId;
 use holdpoint_store::{BrokenRow as _, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, OnConflict};
+use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict, Order, Query};
 use sea_orm::{QueryOrder as _, QuerySelect as _};
 
 use crate::domain::{BlobChange, Effect};
 
 /// Chunks of one page. Each may have half a megabyte, but their contents are not read.
 const CHUNKS: u64 = 200;
+
+const KEY: [Column; 4] = [
+    Column::RunId,
+    Column::StepId,
+    Column::Sha256,
+    Column::ChunkOffset,
+];
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -71,8 +80,48 @@ fn of_blob(blob: BlobId<'_>) -> sea_orm::Condition {
         .add(COLUMN.sha256.eq(blob.sha256))
 }
 
-/// Writes the changes of blobs among effects, in their order. Blobs are rare, and a batch has few of them.
+/// The columns `run_id`, `step_id` and `sha256`.
+type BlobKey = (Uuid, String, String);
+
+/// What a batch changes about a blob. The deletion comes first.
+#[derive(Default)]
+struct BlobWrite<'e> {
+    is_deleted: bool,
+    /// The new expiry of its stored chunks.
+    expires_at: Option<Option<DateTime<Utc>>>,
+    /// New chunks by their offset.
+    chunks: BTreeMap<u64, (&'e BlobContent, Option<DateTime<Utc>>)>,
+}
+
+impl<'e> BlobWrite<'e> {
+    fn add(&mut self, change: &'e BlobChange) {
+        match change {
+            BlobChange::Chunk {
+                offset,
+                content,
+                expires_at,
+            } => {
+                self.chunks.insert(*offset, (content, *expires_at));
+            }
+            BlobChange::Expire(at) => {
+                self.expires_at = Some(*at);
+                for (_, expires_at) in self.chunks.values_mut() {
+                    *expires_at = *at;
+                }
+            }
+            BlobChange::Delete => {
+                *self = Self {
+                    is_deleted: true,
+                    ..Self::default()
+                };
+            }
+        }
+    }
+}
+
+/// Writes the changes of blobs among effects.
 pub(crate) async fn write(db: &Transaction, effects: &[Effect]) -> Result<(), StoreError> {
+    let mut writes: BTreeMap<BlobKey, BlobWrite<'_>> = BTreeMap::new();
     for effect in effects {
         if let Effect::Blob {
             run,
@@ -81,63 +130,64 @@ pub(crate) async fn write(db: &Transaction, effects: &[Effect]) -> Result<(), St
             change,
         } = effect
         {
-            let blob = BlobId {
-                run: *run,
-                step,
-                sha256,
-            };
-            write_change(db, blob, change).await?;
-        } else if let Effect::DeleteExpiredBlobs { before } = effect {
+            let key = (run.uuid(), step.clone(), sha256.clone());
+            writes.entry(key).or_default().add(change);
+        }
+    }
+    write_blobs(db, writes).await?;
+    for effect in effects {
+        if let Effect::DeleteExpiredBlobs { before } = effect {
             delete_expired(db, *before).await?;
         }
     }
     Ok(())
 }
 
-async fn write_change(
+async fn write_blobs(
     db: &Transaction,
-    blob: BlobId<'_>,
-    change: &BlobChange,
+    writes: BTreeMap<BlobKey, BlobWrite<'_>>,
 ) -> Result<(), StoreError> {
-    match change {
-        BlobChange::Chunk {
-            offset,
-            content,
-            expires_at,
-        } => {
-            let row = ActiveModel {
-                run_id: Set(blob.run.uuid()),
-                step_id: Set(blob.step.to_owned()),
-                sha256: Set(blob.sha256.to_owned()),
-                chunk_offset: Set(i64::try_from(*offset).map_err(Entity::broken)?),
-                content: Set(content.0.to_vec()),
-                expires_at: Set(*expires_at),
-            };
-            let key = [
-                Column::RunId,
-                Column::StepId,
-                Column::Sha256,
-                Column::ChunkOffset,
-            ];
-            // The chunk of an upload that has expired may not be deleted yet.
-            let newest = OnConflict::columns(key)
-                .update_columns([Column::Content, Column::ExpiresAt])
-                .to_owned();
-            insert_rows(db, vec![row], Some(&newest)).await
-        }
-        BlobChange::Expire(at) => {
-            Entity::update_many()
-                .col_expr(Column::ExpiresAt, Expr::value(*at))
-                .filter(of_blob(blob))
-                .exec(db)
-                .await?;
-            Ok(())
-        }
-        BlobChange::Delete => {
-            Entity::delete_many().filter(of_blob(blob)).exec(db).await?;
-            Ok(())
+    let deleted = writes.iter().filter(|(_, write)| write.is_deleted);
+    let deleted: Vec<_> = deleted.map(|(key, _)| key.clone()).collect();
+    if !deleted.is_empty() {
+        let delete = Entity::delete_many().filter(blob_columns().in_tuples(deleted));
+        delete.exec(db).await?;
+    }
+    let mut expiries: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (key, write) in &writes {
+        if let Some(at) = write.expires_at {
+            expiries.entry(at).or_default().push(key.clone());
         }
     }
+    for (at, blobs) in expiries {
+        Entity::update_many()
+            .col_expr(Column::ExpiresAt, Expr::value(at))
+            .filter(blob_columns().in_tuples(blobs))
+            .exec(db)
+            .await?;
+    }
+    let mut rows = Vec::new();
+    for ((run, step, sha256), write) in writes {
+        for (offset, (content, expires_at)) in write.chunks {
+            rows.push(ActiveModel {
+                run_id: Set(run),
+                step_id: Set(step.clone()),
+                sha256: Set(sha256.clone()),
+                chunk_offset: Set(i64::try_from(offset).map_err(Entity::broken)?),
+                content: Set(content.0.to_vec()),
+                expires_at: Set(expires_at),
+            });
+        }
+    }
+    // The chunk of an upload that has expired may not be deleted yet.
+    let newest = OnConflict::columns(KEY)
+        .update_columns([Column::Content, Column::ExpiresAt])
+        .to_owned();
+    insert_rows(db, rows, Some(&newest)).await
+}
+
+fn blob_columns() -> Expr {
+    Expr::tuple([Column::RunId, Column::StepId, Column::Sha256].map(Expr::col))
 }
 
 /// Whether a chunk expired before an instant.
@@ -145,41 +195,29 @@ pub(crate) async fn has_expired(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
-    Ok(!expired(db, before, 1).await?.is_empty())
-}
-
-type Key = (Uuid, String, String, i64);
-
-async fn expired(
-    db: &impl ConnectionTrait,
-    before: DateTime<Utc>,
-    limit: u64,
-) -> Result<Vec<Key>, StoreError> {
-    let keys = Entity::find()
+    let expired = Entity::find().filter(COLUMN.expires_at.lt(before));
+    let first: Option<Uuid> = expired
         .select_only()
-        .columns([
-            Column::RunId,
-            Column::StepId,
-            Column::Sha256,
-            Column::ChunkOffset,
-        ])
-        .filter(COLUMN.expires_at.lt(before))
-        .order_by_asc(Column::ExpiresAt)
-        .limit(limit);
-    Ok(keys.into_tuple().all(db).await?)
+        .column(Column::RunId)
+        .limit(1)
+        .into_tuple()
+        .one(db)
+        .await?;
+    Ok(first.is_some())
 }
 
-/// Deletes a page of expired chunks, unless their blob was referred to since.
+/// Deletes a page of expired chunks.
 async fn delete_expired(db: &Transaction, before: DateTime<Utc>) -> Result<(), StoreError> {
-    for (run, step, sha256, offset) in expired(db, before, CHUNKS).await? {
-        Entity::delete_many()
-            .filter(COLUMN.run_id.eq(run))
-            .filter(COLUMN.step_id.eq(step))
-            .filter(COLUMN.sha256.eq(sha256))
-            .filter(COLUMN.chunk_offset.eq(offset))
-            .filter(COLUMN.expires_at.lt(before))
-            .exec(db)
-            .await?;
-    }
+    let page = Query::select()
+        .columns(KEY)
+        .from(Entity)
+        .and_where(COLUMN.expires_at.lt(before))
+        .order_by(Column::ExpiresAt, Order::Asc)
+        .limit(CHUNKS)
+        .to_owned();
+    Entity::delete_many()
+        .filter(Expr::tuple(KEY.map(Expr::col)).in_subquery(page))
+        .exec(db)
+        .await?;
     Ok(())
 }

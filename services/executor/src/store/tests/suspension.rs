@@ -192,4 +192,23 @@ pub(super) async fn keeps_blobs(db: &DatabaseConnection) {
     assert_eq!(read(other, 0).await, None);
     record_all(db, &[blob(run, BlobChange::Delete)]).await;
     assert_eq!(read(run, 0).await, None);
+    // A batch deletes an upload, and another one begins. Changes count in their order.
+    record_all(
+        db,
+        &[
+            chunk_of(run, 0, b"old", None),
+            chunk_of(run, 3, b"er", None),
+        ],
+    )
+    .await;
+    let effects = [
+        chunk_of(run, 5, b"oldest", Some(1)),
+        blob(run, BlobChange::Delete),
+        chunk_of(run, 0, b"new", Some(1)),
+        blob(run, BlobChange::Expire(Some(now() + TimeDelta::days(9)))),
+    ];
+    record_all(db, &effects).await;
+    record_all(db, &[Effect::DeleteExpiredBlobs { before }]).await;
+    assert_eq!(read(run, 0).await.unwrap(), b"new");
+    assert_eq!(read(run, 3).await, None);
 }

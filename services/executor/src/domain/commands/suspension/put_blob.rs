@@ -5,7 +5,7 @@ use holdpoint_contracts::suspension::{BLOB_CHUNK_MAX, BLOBS_MAX, SNAPSHOT_BLOB_M
 
 use crate::domain::effect::{BlobChange, Reply};
 use crate::domain::input::BlobUpload;
-use crate::domain::model::run::{BLOCK_BYTES, Blob};
+use crate::domain::model::run::Blob;
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::suspension::kept_blobs::{change_blob, remove_blobs};
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
@@ -37,7 +37,7 @@ pub(crate) fn put_blob<'a>(
     if upload.offset > blob.received {
         return Err(Refusal::BlobOffset(blob.received).into());
     }
-    let is_intact = add_chunk(&mut blob, upload)?;
+    let is_intact = add_chunk(&mut blob, upload);
     let is_same = |known: &Blob| known.is(&upload.step, &upload.sha256);
     if !is_intact {
         remove_blobs(&mut transition, is_same);
@@ -98,12 +98,6 @@ fn check_values(upload: &BlobUpload) -> Result<(), Refusal> {
         let detail = format!("the chunk ends at byte {end}, and the blob has {size} bytes");
         return Err(Refusal::InvalidBlob(detail));
     }
-    if end < upload.size && !bytes.is_multiple_of(BLOCK_BYTES) {
-        let detail = format!(
-            "a chunk before the last one has a multiple of {BLOCK_BYTES} bytes, and this one has {bytes}"
-        );
-        return Err(Refusal::InvalidBlob(detail));
-    }
     let least = upload.size.div_ceil(CHUNKS_MAX);
     if end < upload.size && byte_count(upload) < least {
         let detail = format!(
@@ -138,16 +132,19 @@ fn announced(transition: &RunTransition<'_>, upload: &BlobUpload) -> Result<Blob
     ))
 }
 
-/// Adds the next chunk. Returns false if the blob is complete and has another hash.
-fn add_chunk(blob: &mut Blob, upload: &BlobUpload) -> Result<bool, Refusal> {
-    let Some(mut hash) = blob.hash.take() else {
-        return Ok(true);
+/// Adds the next chunk. Returns false if the blob is complete and has another hash. An unreadable state of the hash
+/// counts as one, so that the upload begins again.
+fn add_chunk(blob: &mut Blob, upload: &BlobUpload) -> bool {
+    let Some(hash) = blob.hash.take() else {
+        return true;
     };
     blob.received = upload.offset.saturating_add(byte_count(upload));
-    if blob.received < blob.size {
-        hash.add_blocks(&upload.content.0);
-        blob.hash = Some(hash);
-        return Ok(true);
+    let Some(hash) = hash.add(&upload.content.0) else {
+        return false;
+    };
+    if blob.received == blob.size {
+        return hash.digest().as_ref() == Some(&blob.sha256);
     }
-    Ok(hash.finish(&upload.content.0, blob.size) == blob.sha256)
+    blob.hash = Some(hash);
+    true
 }

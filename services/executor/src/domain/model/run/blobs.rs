@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::suspension::BlobView;
 use serde::{Deserialize, Serialize};
 
-pub use self::sha256::{BLOCK_BYTES, Sha256State};
+pub use self::sha256::Sha256State;
 use crate::domain::model::time::after;
 
 /// How long a blob is kept without a reference in the newest snapshot, in milliseconds: 24 hours.

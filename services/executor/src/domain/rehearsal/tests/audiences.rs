@@ -65,7 +65,11 @@ fn a_request_to_an_inactive_user_ends_at_once() {
         "2026-03-02T09:00:00+00:00"
     );
     assert!(failed.requests.is_empty() && failed.users.is_empty());
-    assert_eq!(failed.outgoing().count(), 0, "nobody gets it");
+    assert_eq!(
+        failed.outgoing().count(),
+        0,
+        "a failed request has no recipient"
+    );
     assert!(failed.ended_unseen());
     let goes_on = run(&agent(", on_error: continue"), "");
     assert_eq!(goes_on.status, RunStatus::Completed, "{}", goes_on.message);

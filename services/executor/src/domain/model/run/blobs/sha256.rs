@@ -1,57 +1,50 @@
 //! SHA-256 over chunks that arrive in different decisions. Its state is data, so that a restart continues it.
 
+use holdpoint_contracts::suspension::BlobContent;
 use serde::{Deserialize, Serialize};
-use sha2_for_hmac::block_api::compress256;
+use sha2_for_hmac::digest::common::hazmat::{SerializableState as _, SerializedState};
+use sha2_for_hmac::{Digest as _, Sha256};
 
-/// Bytes of one block. Every chunk but the last one is a multiple of it.
-pub const BLOCK_BYTES: usize = 64;
-
-/// The state after whole blocks.
+/// The state after some bytes, as the library serializes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sha256State([u32; 8]);
+pub struct Sha256State(BlobContent);
 
 impl Default for Sha256State {
-    /// As in FIPS 180-4, section 5.3.3.
     fn default() -> Self {
-        Self([
-            0x6a09_e667,
-            0xbb67_ae85,
-            0x3c6e_f372,
-            0xa54f_f53a,
-            0x510e_527f,
-            0x9b05_688c,
-            0x1f83_d9ab,
-            0x5be0_cd19,
-        ])
+        Self::stored(&Sha256::new())
     }
 }
 
 impl Sha256State {
-    /// Adds the whole blocks of some bytes. Returns the bytes behind them.
-    pub fn add_blocks<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
-        let (blocks, rest) = bytes.as_chunks::<BLOCK_BYTES>();
-        compress256(&mut self.0, blocks);
-        rest
+    fn stored(hasher: &Sha256) -> Self {
+        Self(BlobContent(hasher.serialize().as_slice().into()))
     }
 
-    /// The hash in lowercase hexadecimal digits, after the last bytes. All bytes together are `total`.
+    /// None: another version of the library has written the state.
+    fn read(&self) -> Option<Sha256> {
+        let state = <&SerializedState<Sha256>>::try_from(&*self.0.0).ok()?;
+        Sha256::deserialize(state).ok()
+    }
+
+    /// The state after these bytes too. None: the state is unreadable.
     #[must_use]
-    pub fn finish(mut self, last: &[u8], total: u64) -> String {
-        let mut padded = self.add_blocks(last).to_vec();
-        padded.push(0x80);
-        while padded.len() % BLOCK_BYTES != BLOCK_BYTES - size_of::<u64>() {
-            padded.push(0);
-        }
-        padded.extend(total.wrapping_mul(8).to_be_bytes());
-        self.add_blocks(&padded);
-        self.0.iter().map(|word| format!("{word:08x}")).collect()
+    pub fn add(&self, bytes: &[u8]) -> Option<Self> {
+        let mut hasher = self.read()?;
+        hasher.update(bytes);
+        Some(Self::stored(&hasher))
+    }
+
+    /// The hash in lowercase hexadecimal digits. None: the state is unreadable.
+    #[must_use]
+    pub fn digest(&self) -> Option<String> {
+        let digest = self.read()?.finalize();
+        Some(digest.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use sha2::{Digest as _, Sha256};
 
     use super::*;
 
@@ -59,19 +52,22 @@ mod tests {
         /// The hash does not depend on the chunks, and the state survives its storage.
         #[test]
         fn chunks_give_the_hash_of_the_whole(
-            bytes in prop::collection::vec(any::<u8>(), 0..700),
-            blocks in 1..5_usize,
+            chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..6),
         ) {
             let mut state = Sha256State::default();
-            let mut rest = bytes.as_slice();
-            while let Some((chunk, more)) = rest.split_at_checked(blocks * BLOCK_BYTES) {
-                prop_assert!(state.add_blocks(chunk).is_empty());
-                let stored = serde_json::to_string(&state).unwrap();
+            for chunk in &chunks {
+                let stored = serde_json::to_string(&state.add(chunk).unwrap()).unwrap();
                 state = serde_json::from_str(&stored).unwrap();
-                rest = more;
             }
-            let found = state.finish(rest, u64::try_from(bytes.len()).unwrap());
-            prop_assert_eq!(found, format!("{:x}", Sha256::digest(&bytes)));
+            let whole = format!("{:x}", <sha2::Sha256 as sha2::Digest>::digest(chunks.concat()));
+            prop_assert_eq!(state.digest(), Some(whole));
+        }
+
+        #[test]
+        fn an_unreadable_state_has_no_hash(bytes in prop::collection::vec(any::<u8>(), 0..104)) {
+            let state = Sha256State(BlobContent(bytes.as_slice().into()));
+            prop_assert_eq!(state.add(b"more"), None);
+            prop_assert_eq!(state.digest(), None);
         }
     }
 }
