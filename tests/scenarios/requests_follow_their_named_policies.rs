@@ -286,7 +286,7 @@ async fn an_approval_ends_with_the_right_and_with_the_time_of_its_policy() {
     world.until_status(&run, "completed").await;
 }
 
-/// The open request that is none of these.
+/// The open request that is not in `known`.
 async fn open_request(world: &World, known: &[&str]) -> String {
     until(PATIENCE, "a request is open", async || {
         let page = world.up.get("/requests?status=open").await.unwrap().1;

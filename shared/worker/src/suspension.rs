@@ -75,22 +75,14 @@ impl CallSuspension {
     #[must_use]
     pub fn checkpoint(&self) -> Value {
         let saved = lock(&self.saved).checkpoint.clone();
-        if saved.is_null() {
-            lock(&self.continued).checkpoint.clone()
-        } else {
-            saved
-        }
+        saved_or(saved, || lock(&self.continued).checkpoint.clone())
     }
 
     /// As [`Self::checkpoint`], of what the tool has written and not finished.
     #[must_use]
     pub fn write_buffer(&self) -> Value {
         let saved = lock(&self.saved).write_buffer.clone();
-        if saved.is_null() {
-            lock(&self.continued).write_buffer.clone()
-        } else {
-            saved
-        }
+        saved_or(saved, || lock(&self.continued).write_buffer.clone())
     }
 
     /// Whether the sandbox is still as an earlier call left it at a suspension (S1-R8). None: there was no such call, or
@@ -184,6 +176,11 @@ impl fmt::Debug for LargeValue {
             .field("reference", &self.reference)
             .finish_non_exhaustive()
     }
+}
+
+/// What this call has saved; null: what an earlier call saved.
+fn saved_or(saved: Value, continued: impl FnOnce() -> Value) -> Value {
+    if saved.is_null() { continued() } else { saved }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -81,9 +81,9 @@ async fn put(call: FieldsCall) -> ApiResult<impl IntoResponse> {
     let fields = without_id(call.body, &call.id)?;
     let contact = call.id;
     let command = PutContact {
-        merge: false,
         contact,
         fields,
+        merge: false,
         silent: false,
     };
     call.caller.command(call.key, command).await

@@ -92,9 +92,7 @@ impl Sandboxes {
             other => other,
         }
     }
-}
 
-impl Sandboxes {
     /// Removes the sandboxes of a run in whichever workspace it is. Returns whether there were any.
     ///
     /// # Errors

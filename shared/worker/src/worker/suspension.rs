@@ -43,8 +43,8 @@ pub(super) struct SuspendableStep {
 }
 
 impl SuspendableStep {
-    /// Large values are uploaded before, because the report may end the dispatch of the step.
-    /// Uploads large values until an instant. Later ones stay references without content.
+    /// Uploads large values until an instant, because the report may end the dispatch of the step. Later values stay
+    /// references without content.
     async fn report(
         &self,
         bus: &Bus,

@@ -24,7 +24,7 @@ pub(super) struct StartBody {
     input: Value,
     contact: Option<ContactBody>,
     /// The object replaces the stored contact; otherwise its fields are merged into it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_null")]
     replace: bool,
     #[serde(default, deserialize_with = "or_null")]
     labels: BTreeMap<String, String>,
@@ -113,7 +113,11 @@ fn contact_id(pointer: &str, id: &str) -> Result<ContactId, Problem> {
 }
 
 /// `null` means the same as an absent field.
-fn or_null<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+fn or_null<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
@@ -149,7 +153,7 @@ mod tests {
 
     #[test]
     fn null_says_the_same_as_nothing() {
-        let body = br#"{"input": null, "contact": null, "labels": null}"#;
+        let body = br#"{"input": null, "contact": null, "replace": null, "labels": null}"#;
         assert_eq!(from_json::<StartBody>(body).unwrap(), StartBody::default());
     }
 }
