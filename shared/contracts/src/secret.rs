@@ -42,7 +42,9 @@ pub fn find_references(text: &str) -> Result<Vec<SecretPart<'_>>, &'static str> 
     while let Some((literal, after)) = next_reference(rest) {
         let (inside, tail) = after.split_once("}}").ok_or(REFERENCE_ERROR)?;
         let name = inside.trim().strip_prefix("secret.");
-        let name = name.filter(|name| is_name(name)).ok_or(REFERENCE_ERROR)?;
+        let name = name
+            .filter(|name| is_secret_name(name))
+            .ok_or(REFERENCE_ERROR)?;
         parts.push(SecretPart::Literal(literal));
         parts.push(SecretPart::Secret(name));
         rest = tail;
@@ -63,7 +65,9 @@ fn next_reference(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Two `_` separate the name from a workspace in the environment of a node.
-fn is_name(name: &str) -> bool {
+/// Whether it is 1 to 64 capital letters, digits and single `_`, without one at the end.
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     (1..=SECRET_NAME_MAX).contains(&name.len())
         && name.chars().all(is_plain)

@@ -8,6 +8,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use crate::duration::MAX_WAIT;
 use crate::message::Actor;
 
 /// Names that mean a tool of Holdpoint itself.
@@ -91,12 +92,39 @@ pub struct ToolSpec {
     /// JSON Schema of the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_schema: Option<Value>,
+    /// Longest time of one attempt, for steps that state no `timeout`. 1 s to 90 days.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "crate::duration::text::option")]
+    pub timeout: Option<u64>,
+    /// When a failed call is repeated, for steps that state no `retry`. It counts for idempotent calls only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<ToolRetry>,
+    /// Names of the secrets that its nodes resolve for it, so that an approval covers them. Only nodes state them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
     /// The call: arguments are the JSON body, a 2xx JSON response is the result. None: workers offer the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<HttpCall>,
 }
 
 impl ToolSpec {
+    /// A tool of workers without further statements.
+    #[must_use]
+    pub const fn new(name: ToolName, risk: Risk) -> Self {
+        Self {
+            name,
+            version: None,
+            risk,
+            idempotent: false,
+            args_schema: None,
+            result_schema: None,
+            timeout: None,
+            retry: None,
+            secrets: Vec::new(),
+            http: None,
+        }
+    }
+
     /// Who runs it.
     #[must_use]
     pub const fn source(&self) -> ToolSource {
@@ -105,6 +133,82 @@ impl ToolSpec {
             None => ToolSource::Worker,
         }
     }
+}
+
+/// Attempts of an idempotent call, and of a `retry` without `attempts`.
+pub const ATTEMPTS_DEFAULT: u32 = 3;
+
+/// Time before the second attempt, in milliseconds. It doubles with every further attempt.
+pub const BACKOFF_DEFAULT_MS: u64 = 1_000;
+
+/// Longest time between two attempts if none is stated, in milliseconds.
+pub const MAX_BACKOFF_DEFAULT_MS: u64 = 60_000;
+
+/// Most attempts of a step.
+pub const ATTEMPTS_MAX: u32 = 100;
+
+/// Most codes of `on`.
+pub const RETRY_CODES_MAX: usize = 50;
+
+/// Longest code of `on`, in bytes.
+pub const RETRY_CODE_BYTES_MAX: usize = 100;
+
+/// When a failed call is repeated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolRetry {
+    /// 1 to 100, with the first one. 1 means that it is not repeated.
+    #[serde(default = "attempts")]
+    pub attempts: u32,
+    /// Time before the second attempt. It doubles with every further one. 1 s to 90 days.
+    #[serde(default = "backoff", with = "crate::duration::text")]
+    pub backoff: u64,
+    /// Longest time between two attempts. Default: 1 min, or `backoff` if that is longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "crate::duration::text::option")]
+    pub max_backoff: Option<u64>,
+    /// Codes of the failures that are repeated; empty: all that another attempt may avoid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on: Vec<String>,
+}
+
+impl ToolRetry {
+    /// What is wrong with it.
+    #[must_use]
+    pub fn error(&self) -> Option<String> {
+        if !(1..=ATTEMPTS_MAX).contains(&self.attempts) {
+            return Some(format!(
+                "`retry.attempts` is a whole number from 1 to {ATTEMPTS_MAX}"
+            ));
+        }
+        let longest = self.max_backoff.unwrap_or(self.backoff);
+        if longest < self.backoff {
+            return Some("`retry.max_backoff` is at least as long as `retry.backoff`".to_owned());
+        }
+        let is_code = |code: &String| (1..=RETRY_CODE_BYTES_MAX).contains(&code.len());
+        if self.on.len() > RETRY_CODES_MAX || !self.on.iter().all(is_code) {
+            return Some(format!(
+                "`retry.on` has at most {RETRY_CODES_MAX} error codes of 1 to {RETRY_CODE_BYTES_MAX} bytes"
+            ));
+        }
+        let backoff = time_error("retry.backoff", self.backoff);
+        backoff.or_else(|| time_error("retry.max_backoff", longest))
+    }
+}
+
+/// What is wrong with a time limit or a backoff in milliseconds.
+#[must_use]
+pub fn time_error(field: &str, ms: u64) -> Option<String> {
+    let is_wrong = !(1_000..=MAX_WAIT.as_millis()).contains(&ms.into());
+    is_wrong.then(|| format!("`{field}` is from 1 second to 90 days"))
+}
+
+const fn attempts() -> u32 {
+    ATTEMPTS_DEFAULT
+}
+
+const fn backoff() -> u64 {
+    BACKOFF_DEFAULT_MS
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

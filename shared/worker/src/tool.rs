@@ -6,13 +6,15 @@
 mod cost;
 mod result;
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 pub use futures_util::future::BoxFuture;
 use holdpoint_bus::Bus;
 use holdpoint_contracts::steps::StepDispatch;
-pub use holdpoint_contracts::tool::Risk;
+pub use holdpoint_contracts::tool::{Risk, ToolRetry};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -85,14 +87,21 @@ pub trait Tool: Send + Sync + 'static {
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, ToolResult>;
 }
 
-/// Version and schemas of a tool. The executor checks arguments before a call, and results after it.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// Version, schemas and limits of a tool. The executor checks arguments before a call, and results after it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolDefinition {
     pub version: Option<String>,
     /// JSON Schema of at most 16 KiB, without `$ref`.
     pub args_schema: Option<Value>,
     /// As `args_schema`.
     pub result_schema: Option<Value>,
+    /// Longest time of one attempt, for steps that state no `timeout`.
+    pub timeout: Option<Duration>,
+    /// When a failed call is repeated, for steps that state no `retry`. It counts for idempotent calls only.
+    pub retry: Option<ToolRetry>,
+    /// Names of the secrets that the tool uses. A tool with other secrets is another version, so approvals are asked
+    /// again.
+    pub secrets: BTreeSet<String>,
 }
 
 /// Makes a tool from an asynchronous closure. A step on a tool of risk `high` starts only with an approval.
@@ -126,7 +135,7 @@ impl<F> ToolFn<F> {
         self
     }
 
-    /// States version and schemas of the tool.
+    /// States version, schemas and limits of the tool.
     #[must_use]
     pub fn with_definition(mut self, definition: ToolDefinition) -> Self {
         self.definition = definition;

@@ -13,15 +13,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdpoint_contracts::duration::{self, DurationError};
-use holdpoint_contracts::secret::{ADDRESS_ERROR, read_references};
-use holdpoint_contracts::tool::{HttpCall, Risk};
+use holdpoint_contracts::secret::{ADDRESS_ERROR, SecretPart, read_references};
+use holdpoint_contracts::tool::{HttpCall, Risk, time_error};
 use holdpoint_holds::json_schema::schema_error;
 use holdpoint_ids::{IdError, NodeName, ToolName};
 use serde::Deserialize;
 use serde_json::Value;
 
 use self::command::CommandTool;
-use crate::tool::{Tool, ToolDefinition};
+use crate::tool::{Tool, ToolDefinition, ToolRetry};
 use crate::tools::{HttpRequest, HttpTool};
 use crate::worker::new_node_name;
 
@@ -81,6 +81,9 @@ pub enum ToolsFileError {
     /// A schema that cannot be checked.
     #[error("tool `{tool}`: {error}")]
     Schema { tool: ToolName, error: String },
+    /// A number or a time outside the limits of `retry`.
+    #[error("tool `{tool}`: {error}")]
+    Retry { tool: ToolName, error: String },
     /// A reference to a secret in `env` or `http`.
     #[error("tool `{tool}`: {error}")]
     Secret { tool: ToolName, error: &'static str },
@@ -108,7 +111,7 @@ impl fmt::Debug for ToolsFile {
 
 impl ToolsFile {
     /// Reads YAML or JSON: `{node, tools: [{name, risk, version?, idempotent?,
-    /// args_schema?, result_schema?, timeout?, env?, command: [..] | http: {method?, url, headers?}}]}`. `http` makes the HTTP
+    /// args_schema?, result_schema?, timeout?, retry?, env?, command: [..] | http: {method?, url, headers?}}]}`. `http` makes the HTTP
     /// calls, and `url` is the API's address for commands. `timeout` applies to commands; the default is
     /// [`COMMAND_TIMEOUT`].
     ///
@@ -159,6 +162,7 @@ struct Entry {
     args_schema: Option<Value>,
     result_schema: Option<Value>,
     timeout: Option<String>,
+    retry: Option<ToolRetry>,
     /// Additional variables of the command.
     #[serde(default)]
     env: Variables,
@@ -208,11 +212,6 @@ impl Entry {
         let Some(risk) = self.risk else {
             return Err(ToolsFileError::Risk(self.name));
         };
-        let definition = ToolDefinition {
-            version: self.version,
-            args_schema: self.args_schema,
-            result_schema: self.result_schema,
-        };
         let (env, set_env) = match self.env {
             Variables::Inherited(names) => (names, BTreeMap::new()),
             Variables::Set(texts) => (Vec::new(), texts),
@@ -227,12 +226,30 @@ impl Entry {
         }
         let headers = self.http.iter().flat_map(|call| call.headers.values());
         let texts = set_env.values().chain(headers);
+        let secrets = secret_names(texts.clone());
         let mut wrong = texts.filter_map(|text| read_references(text).err());
         let in_address = self.http.as_ref().filter(|call| call.url.contains("{{"));
         if let Some(error) = in_address.map(|_| ADDRESS_ERROR).or_else(|| wrong.next()) {
             let tool = self.name;
             return Err(ToolsFileError::Secret { tool, error });
         }
+        if let Some(error) = self.retry.as_ref().and_then(ToolRetry::error) {
+            let tool = self.name;
+            return Err(ToolsFileError::Retry { tool, error });
+        }
+        // A shorter or longer limit counts in this worker only.
+        let is_registered = |timeout: &Duration| {
+            let ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+            time_error("timeout", ms).is_none()
+        };
+        let definition = ToolDefinition {
+            version: self.version,
+            args_schema: self.args_schema,
+            result_schema: self.result_schema,
+            timeout: self.timeout.map(|_| timeout).filter(is_registered),
+            retry: self.retry,
+            secrets,
+        };
         match (self.command, self.http) {
             (Some(command), None) => {
                 let mut words = command.into_iter();
@@ -265,6 +282,17 @@ impl Entry {
             (Some(_), Some(_)) | (None, None) => Err(ToolsFileError::Kind(self.name)),
         }
     }
+}
+
+fn secret_names<'t>(texts: impl Iterator<Item = &'t String>) -> BTreeSet<String> {
+    let parts = texts
+        .filter_map(|text| read_references(text).ok())
+        .flatten();
+    let names = parts.filter_map(|part| match part {
+        SecretPart::Secret(name) => Some(name.to_owned()),
+        SecretPart::Literal(_) => None,
+    });
+    names.collect()
 }
 
 /// Whether a command may inherit this variable. The variables of Holdpoint contain keys of the worker, and

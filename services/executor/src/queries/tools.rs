@@ -149,14 +149,11 @@ fn unregistered(name: ToolName) -> ToolView {
         ToolSource::Worker
     };
     let args_schema = built_in_args_schema(name.as_str());
+    let risk = built_in_risk(name.as_str());
     let tool = ToolSpec {
         idempotent: is_always_idempotent(name.as_str()),
-        risk: built_in_risk(name.as_str()),
-        name,
-        version: None,
         args_schema,
-        result_schema: None,
-        http: None,
+        ..ToolSpec::new(name, risk)
     };
     ToolView::new(tool, source, 0)
 }

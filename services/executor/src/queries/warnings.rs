@@ -219,6 +219,13 @@ fn disagreement(entry: &ToolEntry, live: &[NodeName]) -> Option<String> {
     if differs(&|offer| offer.result_schema.as_ref() == result) {
         said.push("`result_schema`".to_owned());
     }
+    let (timeout, retry) = (entry.timeout_ms(), entry.retry());
+    if differs(&|offer| offer.timeout == timeout) {
+        said.push("`timeout`".to_owned());
+    }
+    if differs(&|offer| offer.retry.as_ref() == retry) {
+        said.push("`retry`".to_owned());
+    }
     let what = said.join(", ");
     (!said.is_empty()).then(|| {
         format!("Live nodes and the registry do not agree about {what}. An operator decides with `tool put`.")

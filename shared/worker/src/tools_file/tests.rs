@@ -107,6 +107,25 @@ fn a_file_names_commands_and_http_calls() {
     assert_ne!(again.node, file.node, "new at every start");
 }
 
+/// S2-R2: what the worker registers of a tool beside its risk.
+#[test]
+fn a_file_states_the_limits_and_names_the_secrets_of_a_tool() {
+    let file = read(
+        "node: crm\n\
+         tools:\n\
+         - name: a\n  risk: low\n  command: [cat]\n  timeout: 5s\n  retry: {attempts: 7}\n\
+        \x20 env: {K: 'x {{ secret.B }}', L: '{{ secret.A_1 }}{{ secret.B }}'}\n\
+         - name: b\n  risk: low\n  timeout: 10ms\n  http: {url: 'http://x', headers: {k: '{{ secret.C }}'}}\n",
+    )
+    .unwrap();
+    let [a, b] = [0, 1].map(|index: usize| file.tools[index].definition());
+    assert_eq!(a.timeout, Some(Duration::from_secs(5)));
+    assert_eq!(a.retry.unwrap().attempts, 7);
+    assert_eq!(Vec::from_iter(a.secrets), ["A_1", "B"]);
+    assert_eq!((b.timeout, b.retry), (None, None));
+    assert_eq!(Vec::from_iter(b.secrets), ["C"]);
+}
+
 #[test]
 fn a_wrong_file_is_refused_with_what_is_wrong_and_where() {
     let tool = |entry: &str| format!("node: crm\ntools:\n- {entry}\n");
@@ -147,6 +166,14 @@ fn a_wrong_file_is_refused_with_what_is_wrong_and_where() {
         (
             tool("{name: a, risk: low, command: [cat], timeout: soon}"),
             "invalid `timeout`",
+        ),
+        (
+            tool("{name: a, risk: low, command: [cat], retry: {attempts: 0}}"),
+            "tool `a`: `retry.attempts` is a whole number from 1 to 100",
+        ),
+        (
+            tool("{name: a, risk: low, command: [cat], retry: {tries: 3}}"),
+            "tools[0].retry",
         ),
         (
             tool("{name: a, risk: low, command: [cat], env: {K: '{{ secret.k }}'}}"),

@@ -140,9 +140,10 @@ fn without_schemas(tool: &ToolSpec) -> ToolSpec {
     ToolSpec {
         // A new version tells that an operator has not seen the definition.
         version: version.map(|version| version.chars().take(VERSION_CHARS_MAX).collect()),
-        args_schema: None,
-        result_schema: None,
-        ..tool.clone()
+        ..ToolSpec {
+            idempotent: tool.idempotent,
+            ..ToolSpec::new(tool.name.clone(), tool.risk)
+        }
     }
 }
 
@@ -151,15 +152,20 @@ fn spec(name: &ToolName, tool: &dyn Tool) -> ToolSpec {
         version,
         args_schema,
         result_schema,
+        timeout,
+        retry,
+        secrets,
     } = tool.definition();
+    let timeout = timeout.and_then(|timeout| u64::try_from(timeout.as_millis()).ok());
     ToolSpec {
-        name: name.clone(),
         version,
-        risk: tool.risk(),
         idempotent: tool.is_idempotent(),
         args_schema,
         result_schema,
-        http: None,
+        timeout,
+        retry,
+        secrets: secrets.into_iter().collect(),
+        ..ToolSpec::new(name.clone(), tool.risk())
     }
 }
 

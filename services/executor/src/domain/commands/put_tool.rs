@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::message::Actor;
-use holdpoint_contracts::secret::{ADDRESS_ERROR, read_references};
+use holdpoint_contracts::secret::{ADDRESS_ERROR, is_secret_name, read_references};
 use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
-use holdpoint_contracts::tool::{HttpCall, ToolChange, ToolSpec, ToolView};
+use holdpoint_contracts::tool::{HttpCall, ToolChange, ToolRetry, ToolSpec, ToolView, time_error};
 use holdpoint_holds::json_schema::schema_error;
 use holdpoint_ids::{ToolName, Workspace};
 
@@ -40,6 +40,11 @@ pub(crate) fn put_tool(
     if let Some(refusal) = spec_refusal(spec) {
         return Err(refusal.into());
     }
+    // Nodes state them. What is shown of a tool can be sent back.
+    let spec = &ToolSpec {
+        secrets: Vec::new(),
+        ..spec.clone()
+    };
     let live = known.filter(|tool| !tool.deleted);
     let seen = put.seen.or(live.map(|tool| tool.seen)).unwrap_or(0);
     let nodes = entry_of_nodes(&spec.name, lookup)?;
@@ -144,6 +149,8 @@ fn describe_change(before: Option<&ToolSpec>, after: &ToolSpec) -> String {
         ("version", before.version != after.version),
         ("args_schema", before.args_schema != after.args_schema),
         ("result_schema", before.result_schema != after.result_schema),
+        ("timeout", before.timeout != after.timeout),
+        ("retry", before.retry != after.retry),
         ("http", before.http != after.http),
     ];
     let replaced = replaced.iter().filter(|(_, is_changed)| *is_changed);
@@ -178,7 +185,17 @@ pub(crate) fn spec_refusal(spec: &ToolSpec) -> Option<Refusal> {
             return said(format!("`{field}`: {message}"));
         }
     }
-    None
+    let wrong = spec.timeout.and_then(|ms| time_error("timeout", ms));
+    let wrong = wrong
+        .or_else(|| spec.retry.as_ref().and_then(ToolRetry::error))
+        .or_else(|| secrets_error(&spec.secrets));
+    wrong.map(Refusal::InvalidTool)
+}
+
+fn secrets_error(names: &[String]) -> Option<String> {
+    let is_ordered = names.is_sorted_by(|one, next| one < next);
+    let is_wrong = !is_ordered || !names.iter().all(|name| is_secret_name(name));
+    is_wrong.then(|| "`secrets` is a sorted list of different names of secrets".to_owned())
 }
 
 fn call_error(call: &HttpCall) -> Option<String> {

@@ -101,14 +101,18 @@ fn offer_refusal(workspace: &Workspace, spec: &ToolSpec) -> Option<Refusal> {
 
 /// All registrations together.
 fn merge(known: &ToolSpec, offered: &ToolSpec, is_same: bool) -> ToolSpec {
-    let version = if is_same { known } else { offered }.version.clone();
+    let newest = if is_same { known } else { offered };
     let or = |one: &Option<_>, other: &Option<_>| one.clone().or_else(|| other.clone());
     ToolSpec {
-        version,
+        version: newest.version.clone(),
         risk: known.risk.max(offered.risk),
         idempotent: known.idempotent && offered.idempotent,
         args_schema: or(&known.args_schema, &offered.args_schema),
         result_schema: or(&known.result_schema, &offered.result_schema),
+        timeout: known.timeout.or(offered.timeout),
+        retry: known.retry.clone().or_else(|| offered.retry.clone()),
+        // A call with another secret is another call.
+        secrets: newest.secrets.clone(),
         ..known.clone()
     }
 }

@@ -4,19 +4,18 @@
 //! is decided when the step is dispatched.
 
 use holdpoint_contracts::problem::FieldError;
+use holdpoint_contracts::tool::{
+    ATTEMPTS_MAX, MAX_BACKOFF_DEFAULT_MS, RETRY_CODE_BYTES_MAX, RETRY_CODES_MAX,
+};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
-use super::diagnostics::{MAX_NAME, shown};
+use super::diagnostics::shown;
 use super::fields;
 use super::step::StepReader;
 use crate::domain::expression::diagnostic;
-use crate::domain::model::plan::retry::{ATTEMPTS_MAX, MAX_BACKOFF_DEFAULT_MS};
 use crate::domain::model::plan::{OnError, Retry};
 use crate::domain::nearest_names::nearest;
-
-/// Most codes of `on`.
-const CODES_MAX: usize = 50;
 
 const RETRY: [&str; 4] = ["attempts", "backoff", "max_backoff", "on"];
 
@@ -136,12 +135,15 @@ impl StepReader<'_, '_> {
         };
         let is_code = |code: &&Value| {
             let text = code.as_str().unwrap_or_default();
-            !text.is_empty() && text.len() <= MAX_NAME
+            !text.is_empty() && text.len() <= RETRY_CODE_BYTES_MAX
         };
-        if codes.is_empty() || codes.len() > CODES_MAX || !codes.iter().all(|code| is_code(&code)) {
+        if codes.is_empty()
+            || codes.len() > RETRY_CODES_MAX
+            || !codes.iter().all(|code| is_code(&code))
+        {
             let message = format!(
-                "`on` is a list of 1 to {CODES_MAX} error codes, such as `[http_status, timeout]`; \
-                 each has 1 to {MAX_NAME} characters."
+                "`on` is a list of 1 to {RETRY_CODES_MAX} error codes, such as `[http_status, timeout]`; \
+                 each has 1 to {RETRY_CODE_BYTES_MAX} characters."
             );
             return self.refuse("retry", value.unwrap_or(&Value::Null), message);
         }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
 pub use holdpoint_contracts::tool::{BUILT_IN, is_always_idempotent, is_built_in};
-use holdpoint_contracts::tool::{HttpCall, Risk, ToolChange, ToolOffer, ToolSpec, ToolView};
+use holdpoint_contracts::tool::{
+    HttpCall, Risk, ToolChange, ToolOffer, ToolRetry, ToolSpec, ToolView,
+};
 use holdpoint_ids::{ToolName, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -99,7 +101,8 @@ impl ToolEntry {
         self.operator.as_deref().filter(|tool| !tool.deleted)
     }
 
-    fn schema(&self, of: impl Fn(&ToolSpec) -> Option<&Value>) -> Option<&Value> {
+    /// What counts of a field: the statement of the operator, else that of the nodes.
+    fn field<T: ?Sized>(&self, of: impl Fn(&ToolSpec) -> Option<&T>) -> Option<&T> {
         let nodes = || of(&self.nodes.as_deref()?.spec);
         match self.operator_entry() {
             Some(tool) if tool.spec.http.is_some() => of(&tool.spec),
@@ -110,12 +113,30 @@ impl ToolEntry {
 
     #[must_use]
     pub fn args_schema(&self) -> Option<&Value> {
-        self.schema(|spec| spec.args_schema.as_ref())
+        self.field(|spec| spec.args_schema.as_ref())
     }
 
     #[must_use]
     pub fn result_schema(&self) -> Option<&Value> {
-        self.schema(|spec| spec.result_schema.as_ref())
+        self.field(|spec| spec.result_schema.as_ref())
+    }
+
+    /// Longest time of one attempt, in milliseconds, for steps that state none.
+    #[must_use]
+    pub fn timeout_ms(&self) -> Option<u64> {
+        self.field(|spec| spec.timeout.as_ref()).copied()
+    }
+
+    /// When a failed call is repeated, for steps that state nothing.
+    #[must_use]
+    pub fn retry(&self) -> Option<&ToolRetry> {
+        self.field(|spec| spec.retry.as_ref())
+    }
+
+    /// Names of the secrets that nodes resolve for it.
+    fn secrets(&self) -> &[String] {
+        let nodes = self.nodes.as_deref().filter(|_| self.http().is_none());
+        nodes.map_or(&[], |tool| &tool.spec.secrets)
     }
 
     /// The HTTP call of an operator.
@@ -203,12 +224,7 @@ impl ToolEntry {
     }
 
     fn named_version(&self) -> Option<&str> {
-        let nodes = || self.nodes.as_deref()?.spec.version.as_deref();
-        match self.operator_entry() {
-            Some(tool) if tool.spec.http.is_some() => tool.spec.version.as_deref(),
-            Some(tool) => tool.spec.version.as_deref().or_else(nodes),
-            None => nodes(),
-        }
+        self.field(|spec| spec.version.as_deref())
     }
 
     /// The tool as lists show it.
@@ -221,6 +237,9 @@ impl ToolEntry {
             idempotent: self.is_idempotent(),
             args_schema: self.args_schema().cloned(),
             result_schema: self.result_schema().cloned(),
+            timeout: self.timeout_ms(),
+            retry: self.retry().cloned(),
+            secrets: self.secrets().to_vec(),
             http: self.http().cloned(),
         };
         let source = tool.source();

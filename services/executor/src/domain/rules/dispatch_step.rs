@@ -82,7 +82,8 @@ pub(crate) fn dispatch_step(
         is_gated,
         revision: entry.revision(),
         has_result_schema: entry.result_schema().is_some(),
-        timeout_ms: planned.timeout_ms,
+        timeout_ms: planned.timeout_ms.or_else(|| entry.timeout_ms()),
+        retry: entry.retry().map(|retry| Box::new(retry.into())),
         missing_tool: MissingTool::NotAsked,
     };
     let Some(step) = transition.step_mut(index) else {

@@ -258,10 +258,16 @@ struct NextAttempt {
 
 /// Only its author lets a tool be called again that may do harm twice.
 fn retry_of(planned: &PlannedStep, step: &Step) -> Retry {
+    if let Some(retry) = &planned.retry {
+        return retry.clone();
+    }
     let handed = step.phase.at_worker().map(AtWorker::dispatched);
-    match &planned.retry {
-        Some(retry) => retry.clone(),
-        None if handed.is_some_and(|handed| handed.idempotent) => Retry::IDEMPOTENT,
+    match handed.filter(|handed| handed.idempotent) {
+        Some(handed) => handed
+            .retry
+            .as_deref()
+            .unwrap_or(&Retry::IDEMPOTENT)
+            .clone(),
         None => Retry::NONE,
     }
 }

@@ -152,17 +152,14 @@ pub(super) fn tool() -> Tool {
     Tool {
         workspace: acme(),
         spec: ToolSpec {
-            name: "orders.find".parse().unwrap(),
-            version: None,
-            risk: Risk::Low,
             idempotent: true,
             args_schema: Some(json!({ "type": "object" })),
-            result_schema: None,
             http: Some(HttpCall {
                 method: "POST".to_owned(),
                 url: "https://x.example".to_owned(),
                 headers: BTreeMap::new(),
             }),
+            ..ToolSpec::new("orders.find".parse().unwrap(), Risk::Low)
         },
         version: 1,
         deleted: false,

@@ -57,7 +57,7 @@ async fn the_risk_of_a_refused_definition_is_registered_all_the_same() {
     let definition = ToolDefinition {
         version: Some("2".to_owned()),
         args_schema: Some(json!({ "$ref": "#" })),
-        result_schema: None,
+        ..ToolDefinition::default()
     };
     let tool = tool_fn("work", Risk::High, |_: ToolCall| async {
         Err(ToolFailure::new("no", "no"))

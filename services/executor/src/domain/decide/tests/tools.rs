@@ -13,17 +13,12 @@ const CALL: &str = "  - id: pay\n    tool: payments.refund\n    args: { idempote
 
 pub(super) fn spec(risk: Risk) -> ToolSpec {
     ToolSpec {
-        name: "payments.refund".parse().unwrap(),
-        version: None,
-        risk,
-        idempotent: false,
-        args_schema: None,
-        result_schema: None,
         http: Some(HttpCall {
             method: "POST".to_owned(),
             url: "https://pay.example/refund".to_owned(),
             headers: [("x-shop".to_owned(), "1".to_owned())].into(),
         }),
+        ..ToolSpec::new("payments.refund".parse().unwrap(), risk)
     }
 }
 

@@ -1,18 +1,9 @@
-//! How often a step calls its tool before it fails, as the author wrote it.
+//! How often a step calls its tool before it fails, as its author or the registry of tools states it.
 
+use holdpoint_contracts::tool::{
+    ATTEMPTS_DEFAULT, BACKOFF_DEFAULT_MS, MAX_BACKOFF_DEFAULT_MS, ToolRetry,
+};
 use serde::{Deserialize, Serialize};
-
-/// Attempts of an idempotent tool whose author writes no `retry`, and of a `retry` without `attempts`.
-pub const ATTEMPTS_DEFAULT: u32 = 3;
-
-/// Most attempts of a step.
-pub const ATTEMPTS_MAX: u32 = 100;
-
-/// Time before the second attempt, in milliseconds. It doubles with every further attempt.
-pub const BACKOFF_DEFAULT_MS: u64 = 1_000;
-
-/// Longest time between two attempts if the author writes none, in milliseconds.
-pub const MAX_BACKOFF_DEFAULT_MS: u64 = 60_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
@@ -51,6 +42,18 @@ impl Retry {
         self.backoff_ms
             .saturating_mul(factor)
             .min(self.max_backoff_ms)
+    }
+}
+
+impl From<&ToolRetry> for Retry {
+    fn from(retry: &ToolRetry) -> Self {
+        let longest = MAX_BACKOFF_DEFAULT_MS.max(retry.backoff);
+        Self {
+            attempts: retry.attempts,
+            backoff_ms: retry.backoff,
+            max_backoff_ms: retry.max_backoff.unwrap_or(longest),
+            on: retry.on.clone(),
+        }
     }
 }
 

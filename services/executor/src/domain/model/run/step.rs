@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use strum::{EnumTryAs, IntoStaticStr, VariantArray};
 
 use crate::domain::model::is_default;
-use crate::domain::model::plan::OnError;
 use crate::domain::model::plan::signal_steps::OnWaitTimeout;
+use crate::domain::model::plan::{OnError, Retry};
 use crate::domain::model::run::approval::StepApproval;
 use crate::domain::model::run::child_runs::ChildRuns;
 use crate::domain::model::run::failures::{Backoff, Failures};
@@ -140,6 +140,9 @@ pub struct Dispatched {
     /// Longest time of the attempt, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// What the registry says of a failed call. The plan's own `retry` goes before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Box<Retry>>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub missing_tool: MissingTool,
 }
