@@ -13,7 +13,6 @@ mod error_text;
 pub mod expression;
 pub mod input;
 pub mod model;
-mod nearest_names;
 pub mod need;
 pub mod refusal;
 pub mod rehearsal;

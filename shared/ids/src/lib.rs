@@ -3,12 +3,16 @@
 //! Ids sort by the time of their creation (UUIDv7) and have a readable prefix. Only this crate creates random
 //! ids. It knows nothing of storage, bus or HTTP.
 
+mod nearest_names;
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
+
+pub use nearest_names::nearest;
 
 /// Number of partitions of every command subject (`<p>` in `hp.<ws>.cmd.<service>.<p>.<verb>`).
 pub const PARTITIONS: u32 = 16;

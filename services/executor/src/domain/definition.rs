@@ -48,8 +48,8 @@ pub(crate) use diagnostics::is_name;
 use diagnostics::{AgentChecker, Place, shown};
 pub(crate) use library::library_entry_errors;
 
-pub(crate) use crate::domain::nearest_names::nearest;
 pub use diagnostics::{MAX_NAME, MAX_STEPS, MAX_TEXT};
+pub(crate) use holdpoint_ids::nearest;
 
 /// Longest description, in characters.
 const MAX_DESCRIPTION: usize = 2_000;

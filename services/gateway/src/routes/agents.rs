@@ -25,6 +25,7 @@ use crate::command_outcome::CommandOutcome;
 use crate::params::{PageParams, Params, invalid};
 use crate::path::NoId;
 use crate::problem::{ApiResult, JsonResult};
+use crate::use_cases::policy_warnings::policy_warnings;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -58,10 +59,17 @@ async fn with_warnings(caller: &May<Operate>, mut applied: AppliedAgent) -> Appl
     let query = GetAgent {
         agent: applied.agent.agent.clone(),
     };
-    if let Ok(Json(view)) = caller.query(query).await {
+    if let Ok(Json(view)) = agent_view(caller, query).await {
         applied.agent.warnings = view.warnings;
     }
     applied
+}
+
+async fn agent_view<D: Demand>(caller: &May<D>, query: GetAgent) -> JsonResult<AgentView> {
+    let Json(mut view) = caller.query(query).await?;
+    let warnings = policy_warnings(&caller.app, &caller.workspace, &view.steps);
+    view.warnings.extend(warnings.await);
+    Ok(Json(view))
 }
 
 async fn plan(call: Call<LimitedCaller<Look>, NoId, Body>) -> JsonResult<PlannedAgent> {
@@ -70,7 +78,10 @@ async fn plan(call: Call<LimitedCaller<Look>, NoId, Body>) -> JsonResult<Planned
 
 async fn plan_text<D: Demand>(caller: &May<D>, text: &str) -> JsonResult<PlannedAgent> {
     let text = text.to_owned();
-    caller.query(PlanAgent { text }).await
+    let Json(mut planned) = caller.query(PlanAgent { text }).await?;
+    let warnings = policy_warnings(&caller.app, &caller.workspace, &planned.steps);
+    planned.warnings.extend(warnings.await);
+    Ok(Json(planned))
 }
 
 async fn list(caller: May<Look>, page: PageParams) -> JsonResult<Page<AgentView>> {
@@ -79,7 +90,7 @@ async fn list(caller: May<Look>, page: PageParams) -> JsonResult<Page<AgentView>
 }
 
 async fn show(call: Call<Look, AgentName>) -> JsonResult<AgentView> {
-    call.caller.query(GetAgent { agent: call.id }).await
+    agent_view(&call.caller, GetAgent { agent: call.id }).await
 }
 
 /// Statistics of the newest runs, since an instant.

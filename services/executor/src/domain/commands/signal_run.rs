@@ -11,12 +11,12 @@ use crate::domain::model::plan::{Action, Plan};
 use crate::domain::model::run::{
     KEPT_SIGNALS_MAX, SIGNAL_BYTES_MAX, SIGNAL_KEY_CHARS_MAX, Signal, signal_name,
 };
-use crate::domain::nearest_names::nearest;
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::signals::{awaiting_step, end_wait_for};
 use crate::domain::text::cut;
 use crate::domain::transition::{RunDecision, RunTransition, refuse_ended_run, unchanged_run};
+use holdpoint_ids::nearest;
 
 /// Completes the step that waits for the signal, also during a pause: its next steps start on resume. Without such a
 /// step the signal is kept.

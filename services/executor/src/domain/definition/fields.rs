@@ -6,7 +6,7 @@ use holdpoint_contracts::problem::FieldError;
 
 use super::diagnostics::shown;
 use crate::domain::expression::diagnostic;
-use crate::domain::nearest_names::nearest;
+use holdpoint_ids::nearest;
 
 const AGENT: [&str; 11] = [
     "agent",

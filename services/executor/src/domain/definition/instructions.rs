@@ -11,7 +11,7 @@ use super::diagnostics::{AgentChecker, MAX_STEPS, shown};
 use super::step::default_id;
 use super::wait_steps::business_days_text;
 use crate::domain::expression::{diagnostic, is_placeholder};
-use crate::domain::nearest_names::nearest;
+use holdpoint_ids::nearest;
 
 const INSTRUCTIONS: &str = "instructions";
 

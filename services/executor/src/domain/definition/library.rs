@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::calendar::CALENDAR;
 use super::diagnostics::{AgentChecker, MAX_NAME, Place, is_name, shown};
 use crate::domain::expression::diagnostic;
-use crate::domain::nearest_names::nearest;
+use holdpoint_ids::nearest;
 
 /// Everything that is wrong with a template or a calendar of a workspace.
 pub(crate) fn library_entry_errors(

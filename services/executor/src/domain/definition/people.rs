@@ -21,7 +21,7 @@ use super::step::StepReader;
 use crate::domain::expression::{self, diagnostic};
 use crate::domain::model::plan::Action;
 use crate::domain::model::plan::person_steps::{Ask, Handoff};
-use crate::domain::nearest_names::nearest;
+use holdpoint_ids::nearest;
 
 /// Most recipients of a step.
 pub(in crate::domain) use holdpoint_holds::limits::RECIPIENTS_MAX as TO_MAX;

@@ -16,7 +16,7 @@ use super::step::{Draft, default_id};
 use crate::domain::expression::diagnostic;
 use crate::domain::model::plan::planner::{PLAN_BYTES_MAX, PLANNER_STEPS, Planner};
 use crate::domain::model::plan::{Plan, PlannedStep};
-use crate::domain::nearest_names::nearest;
+use holdpoint_ids::nearest;
 
 const PLANNER: &str = "planner";
 

@@ -12,7 +12,7 @@ use super::fields;
 use super::mails::Mails;
 use super::step::StepReader;
 use crate::domain::expression::diagnostic;
-use crate::domain::nearest_names::nearest;
+use holdpoint_ids::nearest;
 
 const TEMPLATES: &str = "templates";
 const TEMPLATE: &str = "template";

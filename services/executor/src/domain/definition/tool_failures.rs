@@ -15,7 +15,7 @@ use super::fields;
 use super::step::StepReader;
 use crate::domain::expression::diagnostic;
 use crate::domain::model::plan::{OnError, Retry};
-use crate::domain::nearest_names::nearest;
+use holdpoint_ids::nearest;
 
 const RETRY: [&str; 4] = ["attempts", "backoff", "max_backoff", "on"];
 

@@ -11,7 +11,7 @@ use super::step::StepReader;
 use crate::domain::expression::{diagnostic, has_placeholder};
 use crate::domain::model::plan::Action;
 use crate::domain::model::plan::wait_until::{DAYS, Until, WaitUntil, read_local};
-use crate::domain::nearest_names::nearest;
+use holdpoint_ids::nearest;
 
 const WAIT: [&str; 5] = ["until", "weekday", "at", "business_days", "time_zone"];
 

@@ -13,8 +13,8 @@ use super::program::Program;
 use super::scope::Reference;
 use super::syntax;
 use super::template::{self, Piece, Text};
-use crate::domain::nearest_names::nearest;
 use crate::domain::text::cut;
+use holdpoint_ids::nearest;
 
 /// What was found in the arguments of one step.
 #[derive(Debug)]

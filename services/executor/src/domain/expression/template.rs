@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::diagnostic::diagnostic;
 use super::scope::Scope;
 use super::syntax::{self, Known};
-use crate::domain::nearest_names::nearest;
 use crate::domain::text::cut;
+use holdpoint_ids::nearest;
 
 /// How a whole text is to be understood.
 pub(super) enum Text<'t> {

@@ -9,7 +9,7 @@ use holdpoint_contracts::problem::FieldError;
 use super::diagnostic::diagnostic;
 use super::syntax;
 use super::template::{Path, Segment};
-use crate::domain::nearest_names::nearest;
+use holdpoint_ids::nearest;
 
 /// Longest chain of operators and selections.
 const MAX_CHAIN: usize = 200;

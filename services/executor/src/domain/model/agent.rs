@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::agent::{AgentView, PlannedStepView};
-use holdpoint_ids::{AgentName, Workspace};
+use holdpoint_ids::{AgentName, PolicyName, Workspace};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::model::is_default;
-use crate::domain::model::plan::{Action, OnError, Plan};
+use crate::domain::model::plan::{Action, OnError, Plan, PlannedStep};
 use crate::domain::model::scope::{EndsWatch, Scope};
 
 /// An agent's control state; its versions are rows of their own.
@@ -96,6 +96,7 @@ pub fn planned_steps(plan: &Plan) -> Vec<PlannedStepView> {
                 when: step.when.clone(),
                 tool,
                 args: step.action.template().map(Cow::into_owned),
+                policies: policies_of(step).to_vec(),
                 timeout_ms: step.timeout_ms,
                 on_error: (step.on_error != OnError::default())
                     .then(|| step.on_error.into_str().to_owned()),
@@ -108,4 +109,17 @@ pub fn planned_steps(plan: &Plan) -> Vec<PlannedStepView> {
             }
         })
         .collect()
+}
+
+fn policies_of(step: &PlannedStep) -> &[PolicyName] {
+    match &step.action {
+        Action::Ask(ask) => &ask.policies,
+        Action::Handoff(handoff) => &handoff.policies,
+        Action::Tool { .. } => step.approval.as_ref().map_or(&[], |rule| &rule.policies),
+        Action::Wait { .. }
+        | Action::WaitUntil(_)
+        | Action::WaitFor(_)
+        | Action::Run(_)
+        | Action::Finish(_) => &[],
+    }
 }

@@ -15,8 +15,8 @@ use crate::domain::definition::{is_name, read};
 use crate::domain::model::plan::{Action, Plan};
 use crate::domain::model::run::fan_out::item_of;
 use crate::domain::model::time::after;
-use crate::domain::nearest_names::nearest;
 use crate::domain::text::cut;
+use holdpoint_ids::nearest;
 
 /// Most rules of one kind.
 const RULES_MAX: usize = 1_000;

@@ -50,6 +50,7 @@ fn step(id: String, tool: String) -> PlannedStepView {
         when: None,
         tool: Some(tool),
         args: None,
+        policies: Vec::new(),
         timeout_ms: None,
         retry: None,
         on_error: None,

@@ -4,7 +4,8 @@
 const NAME_CHARS_MAX: usize = 100;
 
 /// At most three of the names that differ from `written` by a typo, best first.
-pub(crate) fn nearest<'n>(written: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
+#[must_use]
+pub fn nearest<'n>(written: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let written = written.to_lowercase();
     let length = written.chars().count();
     if length > NAME_CHARS_MAX {
