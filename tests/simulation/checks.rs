@@ -4,14 +4,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
+use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::{HoldKind, PauseScope};
 use holdpoint_executor::domain::run::person_hold::Deadline;
 use holdpoint_executor::domain::run::{Phase, Run, StepPhase};
 use holdpoint_executor::domain::{Aggregate, Effect, Key};
+use holdpoint_handoff::domain::Phase::Decided;
+use holdpoint_handoff::domain::{Aggregate as HandoffAggregate, Key as HandoffKey};
 use holdpoint_ids::RunId;
 use holdpoint_scheduler::domain::Effect as WithTimers;
+use serde_json::Value;
 
 use crate::people::RUNG_AFTER;
+use crate::plans::{APPROVAL_VALID, GATED};
 use crate::worker::Effects;
 
 type StepKey = (RunId, String);
@@ -27,6 +32,8 @@ pub(crate) struct Checks {
     succeeded: BTreeMap<StepKey, u32>,
     /// How often people had a step run again, by an answer or by a retry of its run.
     repeated: BTreeMap<StepKey, u32>,
+    /// When people approved each gated step.
+    approved: BTreeMap<StepKey, BTreeSet<DateTime<Utc>>>,
     /// Steps whose failure was reported, until their run is retried.
     failed: BTreeSet<StepKey>,
     /// Runs that had an incident.
@@ -55,6 +62,7 @@ impl Checks {
             match effect {
                 Effect::StepDispatch(step_dispatch) => {
                     let key = (step_dispatch.run, step_dispatch.step.clone());
+                    self.check_gate(&key, &step_dispatch.args, now);
                     let newest = (step_dispatch.dispatch, step_dispatch.idempotent);
                     if let Some((before, _)) = self.dispatched.insert(key, newest) {
                         let sank = step_dispatch.dispatch <= before;
@@ -83,6 +91,38 @@ impl Checks {
             }
             self.before.insert(run.id, run.clone());
         }
+    }
+
+    /// Notes the approvals that the handoff service has stored.
+    pub(crate) fn note_approvals(&mut self, states: &HashMap<HandoffKey, HandoffAggregate>) {
+        for state in states.values() {
+            let HandoffAggregate::Request(request) = state else {
+                continue;
+            };
+            if let (Decided { outcome, at, .. }, Some(spec)) = (&request.phase, &request.spec)
+                && *outcome == HoldOutcome::Approved
+            {
+                for item in &spec.items {
+                    let key = (request.id.run, item.id.clone());
+                    self.approved.entry(key).or_default().insert(*at);
+                }
+            }
+        }
+    }
+
+    /// S2-R3, S2-R4: a gated call is dispatched only while an approval of its step is valid.
+    fn check_gate(&self, key: &StepKey, args: &Value, now: DateTime<Utc>) {
+        if args["subject"] != GATED {
+            return;
+        }
+        let oldest = now - APPROVAL_VALID - self.clock_lag;
+        let approved = self.approved.get(key).into_iter().flatten();
+        let is_permitted = approved.clone().any(|at| *at >= oldest);
+        let approved: Vec<_> = approved.collect();
+        assert!(
+            is_permitted,
+            "{key:?} was dispatched {now} without an approval: {approved:?}"
+        );
     }
 
     fn record_history_item(&mut self, run: RunId, item: &HistoryItem) {
@@ -134,6 +174,13 @@ impl Checks {
                 "{key:?} was done {times} times, and {allowed} were wanted"
             );
         }
+    }
+
+    /// Whether a step that people have approved succeeded.
+    pub(crate) fn has_gated_effect(&self) -> bool {
+        self.approved
+            .keys()
+            .any(|key| self.succeeded.contains_key(key))
     }
 
     /// Checks the end: nothing waits without a waker, and nothing was lost.

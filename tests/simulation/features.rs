@@ -40,9 +40,11 @@ pub(crate) enum Feature {
     Limits,
     /// Steps start runs of another agent.
     ChildRuns,
+    /// Calls of tools need an approval.
+    Gates,
 }
 
-const COUNT: usize = Feature::ChildRuns as usize + 1;
+const COUNT: usize = Feature::Gates as usize + 1;
 
 /// The features of one history.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +70,7 @@ impl Features {
             Feature::Operations,
             Feature::Limits,
             Feature::ChildRuns,
+            Feature::Gates,
         ] {
             drawn[last as usize] = chance.one_in(2);
         }

@@ -125,6 +125,7 @@ fn every_mutation_is_noticed() {
         (Mutation::DecisionReplaced, 7),
         (Mutation::TimeoutStays, 8),
         (Mutation::TimeoutOfOldDeadline, 853),
+        (Mutation::RejectionApproves, 0),
         (Mutation::EntriesStayUnread, 2),
         (Mutation::WebhookCallOnce, 18),
         (Mutation::RunEndWithoutWebhooks, 1),

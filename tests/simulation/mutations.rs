@@ -20,6 +20,7 @@ pub(crate) fn rewrite(mutation: Mutation) -> Option<Rewrite<Handoff>> {
         Mutation::DecisionReplaced => Some(replace_decision),
         Mutation::TimeoutStays => Some(keep_timeout),
         Mutation::TimeoutOfOldDeadline => Some(delay_timeouts),
+        Mutation::RejectionApproves => Some(approve_rejections),
         Mutation::None
         | Mutation::ReplyBeforeCommit
         | Mutation::PublishBeforeCommit
@@ -139,6 +140,20 @@ fn delay_timeouts(
     }
 }
 
+fn approve_rejections(
+    _: Option<&Aggregate>,
+    _: &Input,
+    decision: &mut Decided<holdpoint_handoff::domain::HandoffDomain>,
+) {
+    for effect in &mut decision.effects {
+        if let Effect::Close(_, closed) = effect
+            && closed.outcome == HoldOutcome::Rejected
+        {
+            closed.outcome = HoldOutcome::Approved;
+        }
+    }
+}
+
 /// The mutation of the decisions of the notification service.
 pub(crate) fn rewrite_notification(mutation: Mutation) -> Option<Rewrite<Notification>> {
     match mutation {
@@ -155,7 +170,8 @@ pub(crate) fn rewrite_notification(mutation: Mutation) -> Option<Rewrite<Notific
         | Mutation::EndlessLease
         | Mutation::DecisionReplaced
         | Mutation::TimeoutStays
-        | Mutation::TimeoutOfOldDeadline => None,
+        | Mutation::TimeoutOfOldDeadline
+        | Mutation::RejectionApproves => None,
     }
 }
 

@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::features::Feature;
 use crate::world::{World, acme};
 
-const PEOPLE: [&str; 2] = ["ada", "bob"];
+pub(crate) const PEOPLE: [&str; 2] = ["ada", "bob"];
 
 /// When the rung of a policy ends the question of a run.
 pub(crate) const RUNG_AFTER: TimeDelta = TimeDelta::seconds(30);

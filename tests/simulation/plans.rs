@@ -1,7 +1,15 @@
 //! The agents of a history, with waits, tools, questions and handoffs.
 
+use chrono::TimeDelta;
+
 use crate::features::Feature;
 use crate::world::World;
+
+/// The subject of a mail that is sent only with an approval.
+pub(crate) const GATED: &str = "gated";
+
+/// How long an approval permits its call.
+pub(crate) const APPROVAL_VALID: TimeDelta = TimeDelta::minutes(10);
 
 /// Inputs that a run asks for before its first step.
 const INPUTS: &str = "inputs:
@@ -60,6 +68,9 @@ impl World {
             let seconds = 1 + self.chance.below(600);
             return format!("wait_for: {{ signal: go, timeout: {seconds}s, on_timeout: {end} }}");
         }
+        if self.features.has(Feature::Gates) && self.chance.one_in(3) {
+            return self.gated_call();
+        }
         match self.chance.below(10) {
             0 => "wait: 1s".to_owned(),
             1 => format!("wait: {}m", 1 + self.chance.below(600)),
@@ -77,6 +88,15 @@ impl World {
                 )
             }
         }
+    }
+
+    fn gated_call(&mut self) -> String {
+        let for_each = self.for_each();
+        let (seconds, minutes) = (30 + self.chance.below(60), APPROVAL_VALID.num_minutes());
+        format!(
+            "{for_each}tool: send_email\n    args: {{ to: a@x.example, subject: {GATED}, body: b }}\n    \
+             approval: {{ decide_within: {seconds}s, valid_for: {minutes}m }}"
+        )
     }
 
     /// The fields of a tool that is called for each of several items, in some histories.

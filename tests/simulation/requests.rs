@@ -26,7 +26,7 @@ pub(crate) struct Requests {
 }
 
 /// Outcomes that the histories must cover together.
-pub(crate) const COVERAGE: [&str; 24] = [
+pub(crate) const COVERAGE: [&str; 27] = [
     "answered",
     "answered while paused",
     "answered after the run, or the worker, had ended it",
@@ -51,6 +51,9 @@ pub(crate) const COVERAGE: [&str; 24] = [
     "a webhook, called twice for one event",
     "a webhook call, given up",
     "a webhook call, dropped because the webhook is disabled",
+    "a gated call, approved",
+    "a gated call, rejected",
+    "a gated call, completed",
 ];
 
 impl World {
@@ -104,6 +107,7 @@ impl World {
                 .filter(|(is, _)| *is)
                 .map(|(_, place)| COVERAGE[place]),
         );
+        coverage.extend(self.checks.has_gated_effect().then_some(COVERAGE[26]));
         coverage.sort_unstable();
         coverage.dedup();
         coverage
@@ -119,6 +123,13 @@ fn coverage_of_step(request: &Request) -> Option<usize> {
         (Phase::Decided { .. }, HoldKind::Input) if spec.reason.is_none() => Some(12),
         (Phase::Decided { .. }, HoldKind::Handoff) if is_taken => Some(14),
         (Phase::Decided { .. }, HoldKind::Handoff) => Some(13),
+        (Phase::Decided { outcome, .. }, HoldKind::Approval) if !spec.items.is_empty() => {
+            Some(if *outcome == HoldOutcome::Approved {
+                24
+            } else {
+                25
+            })
+        }
         _ => None,
     }
 }

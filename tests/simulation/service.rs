@@ -67,6 +67,8 @@ pub(crate) enum Mutation {
     TimeoutStays,
     /// A timeout is reported as later than any deadline, so that an old one ends a hold with time left.
     TimeoutOfOldDeadline,
+    /// The executor is told that a rejected call is approved.
+    RejectionApproves,
     /// Inbox entries of an ended request stay unread.
     EntriesStayUnread,
     /// A failed webhook call is not attempted again.

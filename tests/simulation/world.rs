@@ -169,15 +169,16 @@ impl World {
     }
 
     fn check(&mut self) {
+        if !std::mem::take(&mut self.handoff.effects).is_empty() {
+            self.requests.follow(&self.handoff.states);
+            self.checks.note_approvals(&self.handoff.states);
+        }
         let effects = std::mem::take(&mut self.executor.effects);
         let states = &self.executor.states;
         self.checks.check_executor(&effects, states, self.now);
         let fired = std::mem::take(&mut self.scheduler.effects);
         self.checks.check_scheduler(&fired, self.now);
         self.scheduled_runs.follow(&fired);
-        if !std::mem::take(&mut self.handoff.effects).is_empty() {
-            self.requests.follow(&self.handoff.states);
-        }
         self.collect_deliveries();
         self.checks.check_effects(&self.effects);
     }
