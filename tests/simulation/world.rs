@@ -174,10 +174,10 @@ impl World {
             self.checks.note_approvals(&self.handoff.states);
         }
         let effects = std::mem::take(&mut self.executor.effects);
-        let states = &self.executor.states;
-        self.checks.check_executor(&effects, states, self.now);
+        let (states, now) = (&self.executor.states, self.now);
+        self.checks.check_executor(&effects, states, now);
         let fired = std::mem::take(&mut self.scheduler.effects);
-        self.checks.check_scheduler(&fired, self.now);
+        self.checks.check_scheduler(&fired, now);
         self.scheduled_runs.follow(&fired);
         self.collect_deliveries();
         self.checks.check_effects(&self.effects);
@@ -267,7 +267,7 @@ impl World {
         while let Some(bucket) = self.bus.pull(subject::TIMERS, self.now, ack_wait, None) {
             self.bus.ack(bucket.seq);
         }
-        let due: Vec<_> = self
+        let mut due: Vec<_> = self
             .scheduler
             .states
             .values()
@@ -277,7 +277,6 @@ impl World {
             })
             .filter(|(due, ..)| *due <= self.now + TimeDelta::milliseconds(500))
             .collect();
-        let mut due = due;
         due.sort();
         if !due.is_empty() {
             let inputs = due

@@ -201,14 +201,70 @@ impl Entry {
         })
     }
 
+    /// What the worker registers of the tool.
+    fn definition(&self, timeout: Duration) -> Result<ToolDefinition, ToolsFileError> {
+        let tool = || self.name.clone();
+        let schemas = [&self.args_schema, &self.result_schema];
+        if let Some(error) = schemas.into_iter().flatten().find_map(schema_error) {
+            return Err(ToolsFileError::Schema {
+                tool: tool(),
+                error,
+            });
+        }
+        let secrets = self.secrets();
+        let secrets = secrets.map_err(|error| ToolsFileError::Secret {
+            tool: tool(),
+            error,
+        })?;
+        if let Some(error) = self.retry.as_ref().and_then(ToolRetry::error) {
+            return Err(ToolsFileError::Retry {
+                tool: tool(),
+                error,
+            });
+        }
+        // A shorter or longer limit counts in this worker only.
+        let is_registered = |timeout: &Duration| {
+            let ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+            time_error("timeout", ms).is_none()
+        };
+        Ok(ToolDefinition {
+            version: self.version.clone(),
+            args_schema: self.args_schema.clone(),
+            result_schema: self.result_schema.clone(),
+            timeout: self.timeout.as_ref().map(|_| timeout).filter(is_registered),
+            retry: self.retry.clone(),
+            secrets,
+        })
+    }
+
+    /// Names of the secrets in variables and headers.
+    fn secrets(&self) -> Result<BTreeSet<String>, &'static str> {
+        if self
+            .http
+            .as_ref()
+            .is_some_and(|call| call.url.contains("{{"))
+        {
+            return Err(ADDRESS_ERROR);
+        }
+        let variables = match &self.env {
+            Variables::Inherited(_) => None,
+            Variables::Set(texts) => Some(texts.values()),
+        };
+        let headers = self.http.iter().flat_map(|call| call.headers.values());
+        let mut names = BTreeSet::new();
+        for text in variables.into_iter().flatten().chain(headers) {
+            for part in read_references(text)? {
+                if let SecretPart::Secret(name) = part {
+                    names.insert(name.to_owned());
+                }
+            }
+        }
+        Ok(names)
+    }
+
     fn tool(self, http: &HttpRequest, url: Option<&str>) -> Result<Arc<dyn Tool>, ToolsFileError> {
         let timeout = self.read_timeout()?;
-        let schemas = [&self.args_schema, &self.result_schema];
-        let wrong = schemas.into_iter().flatten().find_map(schema_error);
-        if let Some(error) = wrong {
-            let tool = self.name;
-            return Err(ToolsFileError::Schema { tool, error });
-        }
+        let definition = self.definition(timeout)?;
         let Some(risk) = self.risk else {
             return Err(ToolsFileError::Risk(self.name));
         };
@@ -224,32 +280,6 @@ impl Entry {
                 name: name.chars().take(ENV_NAME_MAX).collect(),
             });
         }
-        let headers = self.http.iter().flat_map(|call| call.headers.values());
-        let texts = set_env.values().chain(headers);
-        let secrets = secret_names(texts.clone());
-        let mut wrong = texts.filter_map(|text| read_references(text).err());
-        let in_address = self.http.as_ref().filter(|call| call.url.contains("{{"));
-        if let Some(error) = in_address.map(|_| ADDRESS_ERROR).or_else(|| wrong.next()) {
-            let tool = self.name;
-            return Err(ToolsFileError::Secret { tool, error });
-        }
-        if let Some(error) = self.retry.as_ref().and_then(ToolRetry::error) {
-            let tool = self.name;
-            return Err(ToolsFileError::Retry { tool, error });
-        }
-        // A shorter or longer limit counts in this worker only.
-        let is_registered = |timeout: &Duration| {
-            let ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-            time_error("timeout", ms).is_none()
-        };
-        let definition = ToolDefinition {
-            version: self.version,
-            args_schema: self.args_schema,
-            result_schema: self.result_schema,
-            timeout: self.timeout.map(|_| timeout).filter(is_registered),
-            retry: self.retry,
-            secrets,
-        };
         match (self.command, self.http) {
             (Some(command), None) => {
                 let mut words = command.into_iter();
@@ -282,17 +312,6 @@ impl Entry {
             (Some(_), Some(_)) | (None, None) => Err(ToolsFileError::Kind(self.name)),
         }
     }
-}
-
-fn secret_names<'t>(texts: impl Iterator<Item = &'t String>) -> BTreeSet<String> {
-    let parts = texts
-        .filter_map(|text| read_references(text).ok())
-        .flatten();
-    let names = parts.filter_map(|part| match part {
-        SecretPart::Secret(name) => Some(name.to_owned()),
-        SecretPart::Literal(_) => None,
-    });
-    names.collect()
 }
 
 /// Whether a command may inherit this variable. The variables of Holdpoint contain keys of the worker, and

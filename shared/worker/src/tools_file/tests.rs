@@ -127,6 +127,21 @@ fn a_file_states_the_limits_and_names_the_secrets_of_a_tool() {
 }
 
 #[test]
+fn a_wrong_retry_is_refused() {
+    for (retry, said) in [
+        (
+            "attempts: 0",
+            "tool `a`: `retry.attempts` is a whole number from 1 to 100",
+        ),
+        ("tries: 3", "tools[0].retry"),
+    ] {
+        let tool = format!("{{name: a, risk: low, command: [cat], retry: {{{retry}}}}}");
+        let error = read(&format!("node: crm\ntools:\n- {tool}\n")).unwrap_err();
+        assert!(error.to_string().contains(said), "{error}");
+    }
+}
+
+#[test]
 fn a_wrong_file_is_refused_with_what_is_wrong_and_where() {
     let tool = |entry: &str| format!("node: crm\ntools:\n- {entry}\n");
     let many = format!(
@@ -166,14 +181,6 @@ fn a_wrong_file_is_refused_with_what_is_wrong_and_where() {
         (
             tool("{name: a, risk: low, command: [cat], timeout: soon}"),
             "invalid `timeout`",
-        ),
-        (
-            tool("{name: a, risk: low, command: [cat], retry: {attempts: 0}}"),
-            "tool `a`: `retry.attempts` is a whole number from 1 to 100",
-        ),
-        (
-            tool("{name: a, risk: low, command: [cat], retry: {tries: 3}}"),
-            "tools[0].retry",
         ),
         (
             tool("{name: a, risk: low, command: [cat], env: {K: '{{ secret.k }}'}}"),

@@ -1,12 +1,14 @@
 //! What nodes register and what operators say of it, at the one place that dispatches (S2-R2).
 
-use holdpoint_contracts::run::{RunStatus, StepStatus};
-use holdpoint_contracts::tool::{RegisteredTool, Risk, ToolRetry, ToolSpec};
+mod limits;
+
+use holdpoint_contracts::run::StepStatus;
+use holdpoint_contracts::tool::{RegisteredTool, Risk, ToolSpec};
 use serde_json::{Value, json};
 
 use super::approvals::start_as;
 use super::tools::spec;
-use super::world::{World, acme, broken, done, owner};
+use super::world::{World, acme, done, owner};
 use crate::domain::commands::put_tool::{delete_tool, put_tool};
 use crate::domain::commands::register_tools::{Registration, register_tool};
 use crate::domain::decision::{Outcome, Undecided};
@@ -331,83 +333,6 @@ fn results_of_a_workers_tool_are_checked() {
     assert_eq!(world.view().failure.unwrap().code, "invalid_result");
 }
 
-fn limited() -> ToolSpec {
-    ToolSpec {
-        timeout: Some(5_000),
-        retry: Some(ToolRetry {
-            attempts: 5,
-            backoff: 2_000,
-            max_backoff: None,
-            on: vec!["http_status".to_owned()],
-        }),
-        ..safe()
-    }
-}
-
-/// The calls of the step if each of them fails.
-fn failed_calls(mut world: World, is_idempotent: bool) -> usize {
-    while world.status() != RunStatus::Failed {
-        start(&mut world, is_idempotent);
-        world.report("pay", broken());
-        world.fire_next();
-    }
-    world.handed.len()
-}
-
-/// S2-R2, S2-R15: the registry states the timeout and the retries of a tool.
-#[test]
-fn the_limits_of_a_tool_count_for_steps_that_state_none() {
-    let mut registry = Registry::default();
-    registry.register("one", &limited()).unwrap();
-    let world = registry.started();
-    assert_eq!(world.handed[0].timeout_ms, Some(5_000));
-    assert_eq!(failed_calls(world, true), 5);
-    // Only its author lets a call be repeated that may do harm twice.
-    assert_eq!(failed_calls(registry.started(), false), 1);
-    let mut own = World::of(&format!(
-        "{CALL}    timeout: 9s\n    retry: {{ attempts: 2 }}\n"
-    ));
-    own.tools.extend(registry.nodes.clone());
-    own.start();
-    assert_eq!(own.handed[0].timeout_ms, Some(9_000));
-    assert_eq!(failed_calls(own, true), 2);
-    // The first definition counts until an operator replaces it.
-    let slower = ToolSpec {
-        timeout: Some(60_000),
-        ..limited()
-    };
-    let differs = registry.register("two", &slower);
-    assert_eq!(differs, Ok(RegisteredTool::Differs));
-    assert_eq!(registry.entry().timeout_ms(), Some(5_000));
-    registry.put(slower);
-    assert_eq!(registry.started().handed[0].timeout_ms, Some(60_000));
-    let change = &registry.operator.as_ref().unwrap().changes[0].change;
-    assert_eq!(change, "registered with risk medium, idempotent true");
-}
-
-/// S2-R4: an approval covers the secrets that the tool uses.
-#[test]
-fn a_call_with_another_secret_is_another_call() {
-    let with_secret = |name: &str| ToolSpec {
-        secrets: vec![name.to_owned()],
-        ..offer(Risk::High)
-    };
-    let mut registry = Registry::default();
-    registry.register("one", &with_secret("TEST_KEY")).unwrap();
-    let before = registry.entry().version();
-    registry.register("two", &with_secret("TEST_KEY")).unwrap();
-    assert_eq!(registry.entry().version(), before);
-    registry.register("two", &with_secret("LIVE_KEY")).unwrap();
-    assert_ne!(registry.entry().version(), before);
-    let name = "payments.refund".parse().unwrap();
-    assert_eq!(registry.entry().view(&name).tool.secrets, ["LIVE_KEY"]);
-    // An operator sends back what is shown. The secrets are still those of the nodes.
-    registry.put(with_secret("LIVE_KEY"));
-    let operator = registry.operator.as_ref().unwrap();
-    assert!(operator.spec.secrets.is_empty());
-    assert_eq!(registry.entry().view(&name).tool.secrets, ["LIVE_KEY"]);
-}
-
 /// The tool of an operator is called over HTTP, whatever nodes offer. They may raise its risk only.
 #[test]
 fn a_node_cannot_take_over_the_tool_of_an_operator() {
@@ -425,20 +350,6 @@ fn a_node_cannot_take_over_the_tool_of_an_operator() {
     assert_eq!(registry.entry().risk(), Risk::High);
     registry.delete();
     assert!(registry.entry().is_deleted());
-}
-
-fn with_limits(timeout: u64, change: impl FnOnce(&mut ToolRetry)) -> ToolSpec {
-    let mut spec = limited();
-    spec.timeout = Some(timeout);
-    change(spec.retry.as_mut().unwrap());
-    spec
-}
-
-fn with_secrets(names: &[&str]) -> ToolSpec {
-    ToolSpec {
-        secrets: names.iter().map(|name| (*name).to_owned()).collect(),
-        ..offer(Risk::Low)
-    }
 }
 
 #[test]
@@ -462,15 +373,6 @@ fn hostile_registrations_are_refused() {
             with_schema(Risk::Low, json!({ "pattern": "(x{1000}){1000}" })),
             422,
         ),
-        (with_limits(0, |_| ()), 422),
-        (with_limits(u64::MAX, |_| ()), 422),
-        (with_limits(1_000, |it| it.attempts = 101), 422),
-        (with_limits(1_000, |it| it.backoff = u64::MAX), 422),
-        (with_limits(1_000, |it| it.max_backoff = Some(1)), 422),
-        (with_limits(1_000, |it| it.on = vec![String::new()]), 422),
-        (with_secrets(&["B", "A"]), 422),
-        (with_secrets(&["A", "A"]), 422),
-        (with_secrets(&["a key"]), 422),
     ] {
         let refusal = registry.register("hostile", &spec).unwrap_err();
         assert_eq!(refusal.problem().status, status, "{refusal}");

@@ -1,0 +1,117 @@
+//! The timeout, the retries and the secrets of a tool.
+
+use holdpoint_contracts::run::RunStatus;
+use holdpoint_contracts::tool::{RegisteredTool, Risk, ToolRetry, ToolSpec};
+
+use super::super::world::{World, broken};
+use super::{CALL, Registry, offer, safe, start};
+
+fn limited() -> ToolSpec {
+    ToolSpec {
+        timeout: Some(5_000),
+        retry: Some(ToolRetry {
+            attempts: 5,
+            backoff: 2_000,
+            max_backoff: None,
+            on: vec!["http_status".to_owned()],
+        }),
+        ..safe()
+    }
+}
+
+/// The calls of the step if each of them fails.
+fn failed_calls(mut world: World, is_idempotent: bool) -> usize {
+    while world.status() != RunStatus::Failed {
+        start(&mut world, is_idempotent);
+        world.report("pay", broken());
+        world.fire_next();
+    }
+    world.handed.len()
+}
+
+/// S2-R2, S2-R15: the registry states the timeout and the retries of a tool.
+#[test]
+fn the_limits_of_a_tool_count_for_steps_that_state_none() {
+    let mut registry = Registry::default();
+    registry.register("one", &limited()).unwrap();
+    let world = registry.started();
+    assert_eq!(world.handed[0].timeout_ms, Some(5_000));
+    assert_eq!(failed_calls(world, true), 5);
+    // Only its author lets a call be repeated that may do harm twice.
+    assert_eq!(failed_calls(registry.started(), false), 1);
+    let mut own = World::of(&format!(
+        "{CALL}    timeout: 9s\n    retry: {{ attempts: 2 }}\n"
+    ));
+    own.tools.extend(registry.nodes.clone());
+    own.start();
+    assert_eq!(own.handed[0].timeout_ms, Some(9_000));
+    assert_eq!(failed_calls(own, true), 2);
+    // The first definition counts until an operator replaces it.
+    let slower = ToolSpec {
+        timeout: Some(60_000),
+        ..limited()
+    };
+    let differs = registry.register("two", &slower);
+    assert_eq!(differs, Ok(RegisteredTool::Differs));
+    assert_eq!(registry.entry().timeout_ms(), Some(5_000));
+    registry.put(slower);
+    assert_eq!(registry.started().handed[0].timeout_ms, Some(60_000));
+    let change = &registry.operator.as_ref().unwrap().changes[0].change;
+    assert_eq!(change, "registered with risk medium, idempotent true");
+}
+
+/// S2-R4: an approval covers the secrets that the tool uses.
+#[test]
+fn a_call_with_another_secret_is_another_call() {
+    let with_secret = |name: &str| ToolSpec {
+        secrets: vec![name.to_owned()],
+        ..offer(Risk::High)
+    };
+    let mut registry = Registry::default();
+    registry.register("one", &with_secret("TEST_KEY")).unwrap();
+    let before = registry.entry().version();
+    registry.register("two", &with_secret("TEST_KEY")).unwrap();
+    assert_eq!(registry.entry().version(), before);
+    registry.register("two", &with_secret("LIVE_KEY")).unwrap();
+    assert_ne!(registry.entry().version(), before);
+    let name = "payments.refund".parse().unwrap();
+    assert_eq!(registry.entry().view(&name).tool.secrets, ["LIVE_KEY"]);
+    // An operator sends back what is shown. The secrets are still those of the nodes.
+    registry.put(with_secret("LIVE_KEY"));
+    let operator = registry.operator.as_ref().unwrap();
+    assert!(operator.spec.secrets.is_empty());
+    assert_eq!(registry.entry().view(&name).tool.secrets, ["LIVE_KEY"]);
+}
+
+fn with_limits(timeout: u64, change: impl FnOnce(&mut ToolRetry)) -> ToolSpec {
+    let mut spec = limited();
+    spec.timeout = Some(timeout);
+    change(spec.retry.as_mut().unwrap());
+    spec
+}
+
+fn with_secrets(names: &[&str]) -> ToolSpec {
+    ToolSpec {
+        secrets: names.iter().map(|name| (*name).to_owned()).collect(),
+        ..offer(Risk::Low)
+    }
+}
+
+#[test]
+fn limits_and_secrets_are_checked() {
+    let mut registry = Registry::default();
+    for spec in [
+        with_limits(0, |_| ()),
+        with_limits(u64::MAX, |_| ()),
+        with_limits(1_000, |it| it.attempts = 101),
+        with_limits(1_000, |it| it.backoff = u64::MAX),
+        with_limits(1_000, |it| it.max_backoff = Some(1)),
+        with_limits(1_000, |it| it.on = vec![String::new()]),
+        with_secrets(&["B", "A"]),
+        with_secrets(&["A", "A"]),
+        with_secrets(&["a key"]),
+    ] {
+        let refusal = registry.register("hostile", &spec).unwrap_err();
+        assert_eq!(refusal.problem().status, 422, "{refusal}");
+    }
+}
