@@ -64,8 +64,8 @@ fn next_reference(text: &str) -> Option<(&str, &str)> {
     })
 }
 
-/// Two `_` separate the name from a workspace in the environment of a node.
-/// Whether it is 1 to 64 capital letters, digits and single `_`, without one at the end.
+/// Whether it is 1 to 64 capital letters, digits and single `_`, without one at the end. Two `_` separate the name from
+/// a workspace in the environment of a node.
 #[must_use]
 pub fn is_secret_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use holdpoint_contracts::duration::{self, DurationError};
 use holdpoint_contracts::secret::{ADDRESS_ERROR, SecretPart, read_references};
-use holdpoint_contracts::tool::{HttpCall, Risk, time_error};
+use holdpoint_contracts::tool::{HttpCall, Risk};
 use holdpoint_holds::json_schema::schema_error;
 use holdpoint_ids::{IdError, NodeName, ToolName};
 use serde::Deserialize;
@@ -112,8 +112,7 @@ impl fmt::Debug for ToolsFile {
 impl ToolsFile {
     /// Reads YAML or JSON: `{node, tools: [{name, risk, version?, idempotent?,
     /// args_schema?, result_schema?, timeout?, retry?, env?, command: [..] | http: {method?, url, headers?}}]}`. `http` makes the HTTP
-    /// calls, and `url` is the API's address for commands. `timeout` applies to commands; the default is
-    /// [`COMMAND_TIMEOUT`].
+    /// calls, and `url` is the API's address for commands. A command without `timeout` has [`COMMAND_TIMEOUT`].
     ///
     /// # Errors
     /// [`ToolsFileError`] with the position of the error.
@@ -222,16 +221,11 @@ impl Entry {
                 error,
             });
         }
-        // A shorter or longer limit counts in this worker only.
-        let is_registered = |timeout: &Duration| {
-            let ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-            time_error("timeout", ms).is_none()
-        };
         Ok(ToolDefinition {
             version: self.version.clone(),
             args_schema: self.args_schema.clone(),
             result_schema: self.result_schema.clone(),
-            timeout: self.timeout.as_ref().map(|_| timeout).filter(is_registered),
+            timeout: self.timeout.as_ref().map(|_| timeout),
             retry: self.retry.clone(),
             secrets,
         })

@@ -29,6 +29,7 @@ use super::session::{
 };
 use crate::command_outcome::CommandOutcome;
 use crate::problem;
+use crate::use_cases::policy_warnings::policy_warnings;
 
 /// The newest runs on the page.
 const RUNS_MAX: u64 = 10;
@@ -88,8 +89,12 @@ async fn load(viewer: &Viewer, agent: AgentName) -> Result<AgentPage, Problem> {
         viewer.query(&stats),
         viewer.query(&runs)
     );
+    let mut agent: AgentView = agent?;
+    let workspace = &viewer.caller.workspace;
+    let warnings = policy_warnings(&viewer.app, workspace, &agent.steps);
+    agent.warnings.extend(warnings.await);
     Ok(AgentPage {
-        agent: agent?,
+        agent,
         stats: stats.inspect_err(log_missing_statistics).ok(),
         runs: runs?,
     })

@@ -44,7 +44,10 @@ async fn apply(call: Call<LimitedCaller<Operate>, NoId, Body>) -> ApiResult<Resp
     let agent = match find_name(&text) {
         Some(agent) => agent,
         // The executor finds the name, or refuses the text with its errors.
-        None => plan_text(caller, &text).await?.0.agent,
+        None => {
+            let text = text.clone();
+            caller.query(PlanAgent { text }).await?.0.agent
+        }
     };
     let outcome = caller.command(call.key, ApplyAgent { agent, text }).await?;
     let outcome = match outcome {

@@ -1,6 +1,7 @@
 //! Warnings of an agent about policies that do not exist. Only the handoff service has the policies.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use holdpoint_contracts::agent::PlannedStepView;
 use holdpoint_contracts::handoff::{ListPolicies, PolicyView};
@@ -12,6 +13,12 @@ use crate::app::App;
 
 /// Warnings about policies of one agent; further ones are left out.
 const WARNINGS_MAX: usize = 50;
+
+/// Warnings that name similar policies. The first ones suffice to see a misspelling.
+const NEAREST_MAX: usize = 5;
+
+/// Longest wait for the policies.
+const REPLY_WITHIN: Duration = Duration::from_secs(2);
 
 /// One warning for each unknown policy, at the first step that names it. The policies are read only if a step names
 /// one. A workspace can get the policy later, so it is no error.
@@ -29,7 +36,10 @@ pub(crate) async fn policy_warnings(
     let Some(first) = named.values().next() else {
         return Vec::new();
     };
-    let known: Page<PolicyView> = match app.bus.query(workspace, &ListPolicies {}).await {
+    let known = app
+        .bus
+        .query_within(workspace, &ListPolicies {}, REPLY_WITHIN);
+    let known: Page<PolicyView> = match known.await {
         Ok(known) => known,
         Err(problem) => {
             tracing::warn!(%problem, "policies of an agent cannot be checked");
@@ -42,13 +52,17 @@ pub(crate) async fn policy_warnings(
     };
     named.retain(|name, _| known.items.iter().all(|policy| policy.name != **name));
     let unknown = named.into_iter().take(WARNINGS_MAX);
-    let warnings = unknown.map(|(name, step)| {
+    let warnings = unknown.enumerate().map(|(place, (name, step))| {
         let names = known.items.iter().map(|policy| policy.name.as_str());
         FieldError {
             step: Some(step.id.clone()),
             text: name.to_string(),
             message: message(name, step),
-            nearest: nearest(name.as_str(), names),
+            nearest: if place < NEAREST_MAX {
+                nearest(name.as_str(), names)
+            } else {
+                Vec::new()
+            },
             ..FieldError::default()
         }
     });
@@ -57,7 +71,7 @@ pub(crate) async fn policy_warnings(
 
 fn message(name: &PolicyName, step: &PlannedStepView) -> String {
     let consequence = if step.kind == "tool" {
-        "The call is not asked, and the step fails."
+        "No approval is asked, and the step fails."
     } else {
         "The request is opened without it."
     };

@@ -122,7 +122,10 @@ fn a_file_states_the_limits_and_names_the_secrets_of_a_tool() {
     assert_eq!(a.timeout, Some(Duration::from_secs(5)));
     assert_eq!(a.retry.unwrap().attempts, 7);
     assert_eq!(Vec::from_iter(a.secrets), ["A_1", "B"]);
-    assert_eq!((b.timeout, b.retry), (None, None));
+    assert_eq!(
+        (b.timeout, b.retry),
+        (Some(Duration::from_millis(10)), None)
+    );
     assert_eq!(Vec::from_iter(b.secrets), ["C"]);
 }
 

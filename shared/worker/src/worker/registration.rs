@@ -10,9 +10,10 @@ use std::time::Duration;
 use holdpoint_bus::Bus;
 use holdpoint_contracts::message::{Envelope, Reply};
 use holdpoint_contracts::problem::Problem;
+use holdpoint_contracts::secret::is_secret_name;
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::HTTP_QUEUE;
-use holdpoint_contracts::tool::{RegisterTools, RegisteredTool, ToolSpec, is_built_in};
+use holdpoint_contracts::tool::{RegisterTools, RegisteredTool, ToolSpec, is_built_in, time_error};
 use holdpoint_ids::{NodeName, ToolName, Workspace};
 use serde_json::json;
 
@@ -118,7 +119,7 @@ fn unregistered(tool: ToolSpec, reply: Reply<RegisteredTool>) -> Option<ToolSpec
         Reply::Ok(RegisteredTool::Differs) => {
             tracing::warn!(
                 tool = %name,
-                "the registry keeps another risk, schema or `idempotent` of this tool until an operator changes it"
+                "the registry keeps another risk, schema, limit or `idempotent` of this tool until an operator changes it"
             );
             None
         }
@@ -129,19 +130,20 @@ fn unregistered(tool: ToolSpec, reply: Reply<RegisteredTool>) -> Option<ToolSpec
         // An executor of an older release refuses the command.
         Reply::Problem(problem) => {
             tracing::warn!(tool = %name, %problem, "definition of a tool refused; its risk is registered if possible");
-            let reduced = without_schemas(&tool);
+            let reduced = without_details(&tool);
             (reduced != tool).then_some(reduced)
         }
     }
 }
 
-fn without_schemas(tool: &ToolSpec) -> ToolSpec {
+fn without_details(tool: &ToolSpec) -> ToolSpec {
     let version = tool.version.as_ref();
     ToolSpec {
         // A new version tells that an operator has not seen the definition.
         version: version.map(|version| version.chars().take(VERSION_CHARS_MAX).collect()),
         ..ToolSpec {
             idempotent: tool.idempotent,
+            secrets: tool.secrets.clone(),
             ..ToolSpec::new(tool.name.clone(), tool.risk)
         }
     }
@@ -156,7 +158,22 @@ fn spec(name: &ToolName, tool: &dyn Tool) -> ToolSpec {
         retry,
         secrets,
     } = tool.definition();
+    // The executor would refuse the whole definition.
     let timeout = timeout.and_then(|timeout| u64::try_from(timeout.as_millis()).ok());
+    let timeout = timeout.filter(|ms| {
+        let error = time_error("timeout", *ms);
+        if let Some(error) = &error {
+            tracing::warn!(tool = %name, error, "the timeout counts in this worker only");
+        }
+        error.is_none()
+    });
+    let retry = retry.filter(|retry| {
+        let error = retry.error();
+        if let Some(error) = &error {
+            tracing::warn!(tool = %name, error, "`retry` is not registered");
+        }
+        error.is_none()
+    });
     ToolSpec {
         version,
         idempotent: tool.is_idempotent(),
@@ -164,7 +181,10 @@ fn spec(name: &ToolName, tool: &dyn Tool) -> ToolSpec {
         result_schema,
         timeout,
         retry,
-        secrets: secrets.into_iter().collect(),
+        secrets: secrets
+            .into_iter()
+            .filter(|it| is_secret_name(it))
+            .collect(),
         ..ToolSpec::new(name.clone(), tool.risk())
     }
 }
@@ -174,7 +194,7 @@ fn in_requests(specs: impl Iterator<Item = ToolSpec>) -> Vec<Vec<ToolSpec>> {
     let mut bytes = 0;
     for mut spec in specs {
         if json_bytes(&json!(spec)) > BYTES_MAX {
-            spec = without_schemas(&spec);
+            spec = without_details(&spec);
         }
         let own = json_bytes(&json!(spec));
         match requests.last_mut() {

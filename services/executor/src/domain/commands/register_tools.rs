@@ -3,6 +3,8 @@
 //! A registration adds to the entry of all nodes. It may raise the risk. It never lowers one and never replaces a
 //! schema: only an operator does that (S2-R2). So a node that goes away changes nothing.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
 use holdpoint_contracts::tool::{RegisteredTool, ToolOffer, ToolSpec};
@@ -66,7 +68,11 @@ pub(crate) fn register_tool(
         })));
     };
     let same = known.offers.iter().find(|offer| offer.tool == *spec);
-    let merged = merge(&known.spec, spec, same.is_some());
+    let offers = with_offer(&known.offers, node, spec, now);
+    let merged = ToolSpec {
+        secrets: secrets_of(&offers),
+        ..merge(&known.spec, spec, same.is_some())
+    };
     let reply = Reply::Registered(agreement(&merged, spec));
     if same.is_some_and(|offer| offer.nodes.contains(node)) {
         return Ok(Outcome::Unchanged(reply));
@@ -79,7 +85,7 @@ pub(crate) fn register_tool(
         version: known.version + 1,
         unchanged: known.unchanged + u64::from(!counts),
         spec: merged,
-        offers: with_offer(&known.offers, node, spec, now),
+        offers,
         ..known.clone()
     };
     if has_new_risk {
@@ -109,17 +115,25 @@ fn merge(known: &ToolSpec, offered: &ToolSpec, is_same: bool) -> ToolSpec {
         idempotent: known.idempotent && offered.idempotent,
         args_schema: or(&known.args_schema, &offered.args_schema),
         result_schema: or(&known.result_schema, &offered.result_schema),
-        timeout: known.timeout.or(offered.timeout),
-        retry: known.retry.clone().or_else(|| offered.retry.clone()),
-        // A call with another secret is another call.
-        secrets: newest.secrets.clone(),
+        timeout: newest.timeout,
+        retry: newest.retry.clone(),
         ..known.clone()
     }
+}
+
+/// The secrets of all kept offers. Each of their nodes may take the call, so an approval covers all of them.
+fn secrets_of(offers: &[ToolOffer]) -> Vec<String> {
+    let names: BTreeSet<_> = offers
+        .iter()
+        .flat_map(|offer| &offer.tool.secrets)
+        .collect();
+    names.into_iter().cloned().collect()
 }
 
 fn agreement(merged: &ToolSpec, offered: &ToolSpec) -> RegisteredTool {
     let offered = ToolSpec {
         version: merged.version.clone(),
+        secrets: merged.secrets.clone(),
         ..offered.clone()
     };
     if *merged == offered {

@@ -3,7 +3,7 @@
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::size::json_bytes;
-use holdpoint_ids::NAME_CHARS_MAX;
+use holdpoint_ids::{NAME_CHARS_MAX, nearest};
 use serde_json::json;
 
 use crate::domain::decision::Undecided;
@@ -16,7 +16,6 @@ use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::signals::{awaiting_step, end_wait_for};
 use crate::domain::text::cut;
 use crate::domain::transition::{RunDecision, RunTransition, refuse_ended_run, unchanged_run};
-use holdpoint_ids::nearest;
 
 /// Completes the step that waits for the signal, also during a pause: its next steps start on resume. Without such a
 /// step the signal is kept.

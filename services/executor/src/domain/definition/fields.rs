@@ -3,10 +3,10 @@
 //! Owns these lists and the wording of "not yet". It must never accept a name silently.
 
 use holdpoint_contracts::problem::FieldError;
+use holdpoint_ids::nearest;
 
 use super::diagnostics::shown;
 use crate::domain::expression::diagnostic;
-use holdpoint_ids::nearest;
 
 const AGENT: [&str; 11] = [
     "agent",

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use holdpoint_contracts::duration;
 use holdpoint_contracts::problem::FieldError;
+use holdpoint_ids::nearest;
 use holdpoint_instructions::{InstructionError, InstructionStep, compile, write_step};
 use serde_json::{Map, Value, json};
 
@@ -11,7 +12,6 @@ use super::diagnostics::{AgentChecker, MAX_STEPS, shown};
 use super::step::default_id;
 use super::wait_steps::business_days_text;
 use crate::domain::expression::{diagnostic, is_placeholder};
-use holdpoint_ids::nearest;
 
 const INSTRUCTIONS: &str = "instructions";
 

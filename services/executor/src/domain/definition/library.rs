@@ -2,12 +2,12 @@
 
 use holdpoint_contracts::executor::LibraryKind;
 use holdpoint_contracts::problem::FieldError;
+use holdpoint_ids::nearest;
 use serde_json::Value;
 
 use super::calendar::CALENDAR;
 use super::diagnostics::{AgentChecker, MAX_NAME, Place, is_name, shown};
 use crate::domain::expression::diagnostic;
-use holdpoint_ids::nearest;
 
 /// Everything that is wrong with a template or a calendar of a workspace.
 pub(crate) fn library_entry_errors(

@@ -11,7 +11,7 @@ use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_holds::deadline::{NO_END, default_timeout_ms};
 use holdpoint_holds::{HoldDraft, OWNERS, Recipient};
-use holdpoint_ids::PolicyName;
+use holdpoint_ids::{PolicyName, nearest};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -21,7 +21,6 @@ use super::step::StepReader;
 use crate::domain::expression::{self, diagnostic};
 use crate::domain::model::plan::Action;
 use crate::domain::model::plan::person_steps::{Ask, Handoff};
-use holdpoint_ids::nearest;
 
 /// Most recipients of a step.
 pub(in crate::domain) use holdpoint_holds::limits::RECIPIENTS_MAX as TO_MAX;

@@ -7,6 +7,7 @@ use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::tool::{START_PLAN, is_built_in};
 use holdpoint_contracts::value_limits::{EXACT_INTEGER_MAX, has_inexact_integer};
+use holdpoint_ids::nearest;
 use serde_json::{Map, Value, json};
 
 use super::diagnostics::{AgentChecker, MAX_STEPS, Place, is_name, shown};
@@ -16,7 +17,6 @@ use super::step::{Draft, default_id};
 use crate::domain::expression::diagnostic;
 use crate::domain::model::plan::planner::{PLAN_BYTES_MAX, PLANNER_STEPS, Planner};
 use crate::domain::model::plan::{Plan, PlannedStep};
-use holdpoint_ids::nearest;
 
 const PLANNER: &str = "planner";
 

@@ -5,6 +5,7 @@
 
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::size::json_bytes;
+use holdpoint_ids::nearest;
 use serde_json::{Map, Value};
 
 use super::diagnostics::{AgentChecker, MAX_NAME, Place, is_name, shown};
@@ -12,7 +13,6 @@ use super::fields;
 use super::mails::Mails;
 use super::step::StepReader;
 use crate::domain::expression::diagnostic;
-use holdpoint_ids::nearest;
 
 const TEMPLATES: &str = "templates";
 const TEMPLATE: &str = "template";

@@ -7,6 +7,7 @@ use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::tool::{
     ATTEMPTS_MAX, MAX_BACKOFF_DEFAULT_MS, RETRY_CODE_BYTES_MAX, RETRY_CODES_MAX,
 };
+use holdpoint_ids::nearest;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
@@ -15,7 +16,6 @@ use super::fields;
 use super::step::StepReader;
 use crate::domain::expression::diagnostic;
 use crate::domain::model::plan::{OnError, Retry};
-use holdpoint_ids::nearest;
 
 const RETRY: [&str; 4] = ["attempts", "backoff", "max_backoff", "on"];
 

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Weekday};
 use holdpoint_calendar::BUSINESS_DAYS_MAX;
 use holdpoint_contracts::problem::FieldError;
+use holdpoint_ids::nearest;
 use serde_json::{Map, Value};
 
 use super::calendar::zone_name;
@@ -11,7 +12,6 @@ use super::step::StepReader;
 use crate::domain::expression::{diagnostic, has_placeholder};
 use crate::domain::model::plan::Action;
 use crate::domain::model::plan::wait_until::{DAYS, Until, WaitUntil, read_local};
-use holdpoint_ids::nearest;
 
 const WAIT: [&str; 5] = ["until", "weekday", "at", "business_days", "time_zone"];
 

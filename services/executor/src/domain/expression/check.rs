@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdpoint_contracts::problem::FieldError;
+use holdpoint_ids::nearest;
 use serde_json::Value;
 
 use super::diagnostic::diagnostic;
@@ -14,7 +15,6 @@ use super::scope::Reference;
 use super::syntax;
 use super::template::{self, Piece, Text};
 use crate::domain::text::cut;
-use holdpoint_ids::nearest;
 
 /// What was found in the arguments of one step.
 #[derive(Debug)]

@@ -6,13 +6,13 @@
 use std::fmt;
 
 use holdpoint_contracts::problem::FieldError;
+use holdpoint_ids::nearest;
 use serde_json::Value;
 
 use super::diagnostic::diagnostic;
 use super::scope::Scope;
 use super::syntax::{self, Known};
 use crate::domain::text::cut;
-use holdpoint_ids::nearest;
 
 /// How a whole text is to be understood.
 pub(super) enum Text<'t> {

@@ -5,11 +5,11 @@
 
 use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 use holdpoint_contracts::problem::FieldError;
+use holdpoint_ids::nearest;
 
 use super::diagnostic::diagnostic;
 use super::syntax;
 use super::template::{Path, Segment};
-use holdpoint_ids::nearest;
 
 /// Longest chain of operators and selections.
 const MAX_CHAIN: usize = 200;

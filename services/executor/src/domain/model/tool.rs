@@ -29,8 +29,8 @@ const UNREGISTERED_RISK: Risk = Risk::Medium;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
     pub workspace: Workspace,
-    /// Of an entry of nodes: their registrations together. The highest risk counts, the first schema, and
-    /// `idempotent` only if all say so.
+    /// Of an entry of nodes: their registrations together. The highest risk counts, the first schema, `idempotent`
+    /// only if all say so, the newest limits, and the secrets of all.
     pub spec: ToolSpec,
     /// Rises with every change.
     pub version: u64,
@@ -196,6 +196,9 @@ impl ToolEntry {
             || self.http().is_some()
             || self.args_schema().is_some()
             || self.result_schema().is_some()
+            || self.timeout_ms().is_some()
+            || self.retry().is_some()
+            || !self.secrets().is_empty()
     }
 
     /// Whether the registry knows that nodes rate it `high`, whatever the operator says of it.

@@ -7,7 +7,7 @@ use holdpoint_contracts::duration;
 use holdpoint_contracts::rehearsal::SCRIPT_BYTES_MAX;
 use holdpoint_contracts::run::HoldKind;
 use holdpoint_contracts::size::json_bytes;
-use holdpoint_ids::{ContactId, NAME_CHARS_MAX};
+use holdpoint_ids::{ContactId, NAME_CHARS_MAX, nearest};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -16,7 +16,6 @@ use crate::domain::model::plan::{Action, Plan};
 use crate::domain::model::run::fan_out::item_of;
 use crate::domain::model::time::after;
 use crate::domain::text::cut;
-use holdpoint_ids::nearest;
 
 /// Most rules of one kind.
 const RULES_MAX: usize = 1_000;

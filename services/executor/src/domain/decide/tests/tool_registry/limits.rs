@@ -46,14 +46,19 @@ fn the_limits_of_a_tool_count_for_steps_that_state_none() {
     own.start();
     assert_eq!(own.handed[0].timeout_ms, Some(9_000));
     assert_eq!(failed_calls(own, true), 2);
-    // The first definition counts until an operator replaces it.
+    // The newest definition counts, and an operator replaces it.
     let slower = ToolSpec {
         timeout: Some(60_000),
         ..limited()
     };
-    let differs = registry.register("two", &slower);
+    registry.register("two", &slower).unwrap();
+    assert_eq!(registry.entry().timeout_ms(), Some(60_000));
+    registry.register("three", &safe()).unwrap();
+    assert_eq!(registry.entry().timeout_ms(), None);
+    // A restart changes nothing. The node differs until an operator decides.
+    let differs = registry.register("one", &limited());
     assert_eq!(differs, Ok(RegisteredTool::Differs));
-    assert_eq!(registry.entry().timeout_ms(), Some(5_000));
+    assert_eq!(registry.entry().timeout_ms(), None);
     registry.put(slower);
     assert_eq!(registry.started().handed[0].timeout_ms, Some(60_000));
     let change = &registry.operator.as_ref().unwrap().changes[0].change;
@@ -73,14 +78,40 @@ fn a_call_with_another_secret_is_another_call() {
     registry.register("two", &with_secret("TEST_KEY")).unwrap();
     assert_eq!(registry.entry().version(), before);
     registry.register("two", &with_secret("LIVE_KEY")).unwrap();
-    assert_ne!(registry.entry().version(), before);
+    let both = registry.entry().version();
+    assert_ne!(both, before);
     let name = "payments.refund".parse().unwrap();
-    assert_eq!(registry.entry().view(&name).tool.secrets, ["LIVE_KEY"]);
+    let secrets = |registry: &Registry| registry.entry().view(&name).tool.secrets;
+    assert_eq!(secrets(&registry), ["LIVE_KEY", "TEST_KEY"]);
+    // Both nodes take calls, and either may restart.
+    let agreed = registry.register("one", &with_secret("TEST_KEY"));
+    assert_eq!(agreed, Ok(RegisteredTool::Agreed));
+    assert_eq!(registry.entry().version(), both);
     // An operator sends back what is shown. The secrets are still those of the nodes.
     registry.put(with_secret("LIVE_KEY"));
     let operator = registry.operator.as_ref().unwrap();
     assert!(operator.spec.secrets.is_empty());
-    assert_eq!(registry.entry().view(&name).tool.secrets, ["LIVE_KEY"]);
+    assert_eq!(secrets(&registry), ["LIVE_KEY", "TEST_KEY"]);
+}
+
+/// S2-R4: a step that was dispatched before the registration gets the limits, and is approved with the secrets.
+#[test]
+fn a_first_registration_counts_for_a_dispatched_step() {
+    for spec in [
+        ToolSpec {
+            timeout: Some(5_000),
+            ..offer(Risk::Medium)
+        },
+        with_secrets(&["LIVE_KEY"]),
+    ] {
+        let mut world = World::started(CALL);
+        let mut registry = Registry::default();
+        registry.register("one", &spec).unwrap();
+        world.tools.extend(registry.nodes);
+        start(&mut world, false);
+        assert_eq!(world.handed.len(), 2, "{spec:?}");
+        assert_eq!(world.handed[1].timeout_ms, spec.timeout);
+    }
 }
 
 fn with_limits(timeout: u64, change: impl FnOnce(&mut ToolRetry)) -> ToolSpec {
