@@ -452,14 +452,25 @@ async fn a_strict_apply_refuses_each_kind_of_warning() {
         let absent = holdpoint(&world, &["agent", "show", "strict"]).await;
         assert_eq!(absent.status.code(), Some(3), "{absent:?}");
     }
-    let step = "ask: { question: Go on?, policy: default-inptu }";
-    std::fs::write(&file, format!("agent: strict\nsteps:\n  - {step}\n")).unwrap();
-    let refused = holdpoint(&world, &["agent", "apply", "--strict", &path]).await;
-    assert_eq!(refused.status.code(), Some(4), "{refused:?}");
-    let said = stderr_of(&refused);
-    let warning = "No policy has the name `default-inptu`. The request is opened without it. \
-                   Did you mean `default-input`?";
-    assert!(said.contains(warning), "{said}");
+    for (step, consequence) in [
+        (
+            "ask: { question: Go on?, policy: default-inptu }",
+            "The request is opened without it.",
+        ),
+        (
+            "{ tool: log, args: { message: hi }, approval: { policy: default-inptu } }",
+            "No approval is asked, and the step fails.",
+        ),
+    ] {
+        std::fs::write(&file, format!("agent: strict\nsteps:\n  - {step}\n")).unwrap();
+        let refused = holdpoint(&world, &["agent", "apply", "--strict", &path]).await;
+        assert_eq!(refused.status.code(), Some(4), "{refused:?}");
+        let said = stderr_of(&refused);
+        let warning = format!(
+            "No policy has the name `default-inptu`. {consequence} Did you mean `default-input`?"
+        );
+        assert!(said.contains(&warning), "{said}");
+    }
     write("Wait 5 days\n  If no reply, hand off to @user.nina for personal outreach");
     let planned = stdout_of(&holdpoint(&world, &["agent", "plan", &path]).await);
     let lines: Vec<&str> = planned

@@ -124,11 +124,9 @@ fn coverage_of_step(request: &Request) -> Option<usize> {
         (Phase::Decided { .. }, HoldKind::Handoff) if is_taken => Some(14),
         (Phase::Decided { .. }, HoldKind::Handoff) => Some(13),
         (Phase::Decided { outcome, .. }, HoldKind::Approval) if !spec.items.is_empty() => {
-            Some(if *outcome == HoldOutcome::Approved {
-                24
-            } else {
-                25
-            })
+            let outcomes = [(HoldOutcome::Approved, 24), (HoldOutcome::Rejected, 25)];
+            let found = outcomes.iter().find(|(of, _)| of == outcome);
+            found.map(|(_, place)| *place)
         }
         _ => None,
     }

@@ -36,6 +36,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use holdpoint_contracts::problem::FieldError;
+use holdpoint_ids::nearest;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
@@ -49,7 +50,6 @@ use diagnostics::{AgentChecker, Place, shown};
 pub(crate) use library::library_entry_errors;
 
 pub use diagnostics::{MAX_NAME, MAX_STEPS, MAX_TEXT};
-pub(crate) use holdpoint_ids::nearest;
 
 /// Longest description, in characters.
 const MAX_DESCRIPTION: usize = 2_000;

@@ -293,12 +293,8 @@ fn a_buried_desired_state_of_a_child_run_is_told_to_the_child() {
     );
 }
 
-/// S3-R2: a step token alone says which dispatch asks; to it another run does not exist. Whoever has
-/// none takes the right to ask.
-#[test]
-fn a_step_token_says_which_hand_out_asks() {
-    let secrets = fresh();
-    let run = RunId::fresh();
+/// The token of the third dispatch of `step-01`.
+fn step_token(secrets: &Secrets, run: RunId) -> String {
     let claims = StepClaims {
         workspace: acme(),
         run,
@@ -306,7 +302,16 @@ fn a_step_token_says_which_hand_out_asks() {
         dispatch: 3,
         expires_at: now() + TimeDelta::minutes(5),
     };
-    let token = secrets.keys().unwrap().steps.sign(&claims).unwrap();
+    secrets.keys().unwrap().steps.sign(&claims).unwrap()
+}
+
+/// S3-R2: a step token alone says which dispatch asks; to it another run does not exist. Whoever has
+/// none takes the right to ask.
+#[test]
+fn a_step_token_says_which_hand_out_asks() {
+    let secrets = fresh();
+    let run = RunId::fresh();
+    let token = step_token(&secrets, run);
     let asks = |run, token: Option<&str>| RequestInput {
         run,
         step: Some("another".to_owned()),
@@ -337,14 +342,7 @@ fn a_step_token_says_which_hand_out_asks() {
 fn a_step_is_continued_with_its_token() {
     let secrets = fresh();
     let run = RunId::fresh();
-    let claims = StepClaims {
-        workspace: acme(),
-        run,
-        step: "step-01".to_owned(),
-        dispatch: 3,
-        expires_at: now() + TimeDelta::minutes(5),
-    };
-    let token = secrets.keys().unwrap().steps.sign(&claims).unwrap();
+    let token = step_token(&secrets, run);
     let continues = |run, token: &str| ContinueStep {
         run,
         token: token.to_owned(),

@@ -14,12 +14,11 @@ use holdpoint_contracts::agent::PlannedStepView;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::tool::{ToolOffer, ToolSpec};
 use holdpoint_holds::json_schema::{join_errors, literal_errors};
-use holdpoint_ids::{NodeName, ToolName, Workspace};
+use holdpoint_ids::{NodeName, ToolName, Workspace, nearest};
 use serde_json::Value;
 
 use super::query_error::QueryError;
 use super::{COMPILE_WITHIN, ExecutorQueries};
-use crate::domain::definition::nearest;
 use crate::domain::expression::has_placeholder;
 use crate::domain::model::built_in_schemas::built_in_args_schema;
 use crate::domain::plan::Plan;

@@ -21,7 +21,7 @@ const NEAREST_MAX: usize = 5;
 const REPLY_WITHIN: Duration = Duration::from_secs(2);
 
 /// One warning for each unknown policy, at the first step that names it. The policies are read only if a step names
-/// one. A workspace can get the policy later, so it is no error.
+/// one. The workspace may get the policy later, so this is a warning and not an error.
 pub(crate) async fn policy_warnings(
     app: &App,
     workspace: &Workspace,
@@ -45,7 +45,7 @@ pub(crate) async fn policy_warnings(
             tracing::warn!(%problem, "policies of an agent cannot be checked");
             return vec![FieldError {
                 step: Some(first.id.clone()),
-                message: "The policies cannot be checked now. Plan the agent again.".to_owned(),
+                message: "The policies cannot be checked now. Try again later.".to_owned(),
                 ..FieldError::default()
             }];
         }

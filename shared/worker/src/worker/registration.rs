@@ -141,11 +141,9 @@ fn without_details(tool: &ToolSpec) -> ToolSpec {
     ToolSpec {
         // A new version tells that an operator has not seen the definition.
         version: version.map(|version| version.chars().take(VERSION_CHARS_MAX).collect()),
-        ..ToolSpec {
-            idempotent: tool.idempotent,
-            secrets: tool.secrets.clone(),
-            ..ToolSpec::new(tool.name.clone(), tool.risk)
-        }
+        idempotent: tool.idempotent,
+        secrets: tool.secrets.clone(),
+        ..ToolSpec::new(tool.name.clone(), tool.risk)
     }
 }
 
@@ -159,32 +157,25 @@ fn spec(name: &ToolName, tool: &dyn Tool) -> ToolSpec {
         secrets,
     } = tool.definition();
     // The executor would refuse the whole definition.
-    let timeout = timeout.and_then(|timeout| u64::try_from(timeout.as_millis()).ok());
-    let timeout = timeout.filter(|ms| {
-        let error = time_error("timeout", *ms);
+    let is_valid = |error: Option<String>| {
         if let Some(error) = &error {
-            tracing::warn!(tool = %name, error, "the timeout counts in this worker only");
+            tracing::warn!(tool = %name, error, "a part of the definition of a tool is not registered");
         }
         error.is_none()
-    });
-    let retry = retry.filter(|retry| {
-        let error = retry.error();
-        if let Some(error) = &error {
-            tracing::warn!(tool = %name, error, "`retry` is not registered");
-        }
-        error.is_none()
-    });
+    };
+    let timeout = timeout.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
+    let is_secret = |secret: &String| {
+        let error = || format!("invalid name `{secret}` of a secret");
+        is_valid((!is_secret_name(secret)).then(error))
+    };
     ToolSpec {
         version,
         idempotent: tool.is_idempotent(),
         args_schema,
         result_schema,
-        timeout,
-        retry,
-        secrets: secrets
-            .into_iter()
-            .filter(|it| is_secret_name(it))
-            .collect(),
+        timeout: timeout.filter(|ms| is_valid(time_error("timeout", *ms))),
+        retry: retry.filter(|retry| is_valid(retry.error())),
+        secrets: secrets.into_iter().filter(is_secret).collect(),
         ..ToolSpec::new(name.clone(), tool.risk())
     }
 }

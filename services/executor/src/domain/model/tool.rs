@@ -101,7 +101,8 @@ impl ToolEntry {
         self.operator.as_deref().filter(|tool| !tool.deleted)
     }
 
-    /// What counts of a field: the statement of the operator, else that of the nodes.
+    /// What counts of a field: the statement of the operator, else that of the nodes. An HTTP tool of an operator takes
+    /// nothing from nodes.
     fn field<T: ?Sized>(&self, of: impl Fn(&ToolSpec) -> Option<&T>) -> Option<&T> {
         let nodes = || of(&self.nodes.as_deref()?.spec);
         match self.operator_entry() {

@@ -9,13 +9,12 @@ use holdpoint_contracts::duration::MAX_WAIT;
 use holdpoint_contracts::hold::OnTimeout;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_holds::Recipient;
-use holdpoint_ids::{UserName, Workspace};
+use holdpoint_ids::{UserName, Workspace, nearest};
 use holdpoint_store::StoreError;
 use holdpoint_user_directory::table as directory;
 use serde_json::Value;
 
 use super::super::ExecutorQueries;
-use crate::domain::definition::nearest;
 use crate::domain::plan::signal_steps::OnWaitTimeout;
 use crate::domain::plan::wait_until::Until;
 use crate::domain::plan::{Action, OnError, Plan, PlannedStep};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::suspension::BlobContent;
 use holdpoint_ids::RunId;
-use holdpoint_store::{BrokenRow as _, StoreError, Transaction, insert_rows};
+use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict, Order, Query};
@@ -149,9 +149,11 @@ async fn write_blobs(
 ) -> Result<(), StoreError> {
     let deleted = writes.iter().filter(|(_, write)| write.is_deleted);
     let deleted: Vec<_> = deleted.map(|(key, _)| key.clone()).collect();
-    if !deleted.is_empty() {
-        let delete = Entity::delete_many().filter(blob_columns().in_tuples(deleted));
-        delete.exec(db).await?;
+    for blobs in deleted.chunks(ROWS_PER_STATEMENT) {
+        Entity::delete_many()
+            .filter(blob_columns().in_tuples(blobs.to_vec()))
+            .exec(db)
+            .await?;
     }
     let mut expiries: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (key, write) in &writes {
@@ -160,11 +162,13 @@ async fn write_blobs(
         }
     }
     for (at, blobs) in expiries {
-        Entity::update_many()
-            .col_expr(Column::ExpiresAt, Expr::value(at))
-            .filter(blob_columns().in_tuples(blobs))
-            .exec(db)
-            .await?;
+        for blobs in blobs.chunks(ROWS_PER_STATEMENT) {
+            Entity::update_many()
+                .col_expr(Column::ExpiresAt, Expr::value(at))
+                .filter(blob_columns().in_tuples(blobs.to_vec()))
+                .exec(db)
+                .await?;
+        }
     }
     let mut rows = Vec::new();
     for ((run, step, sha256), write) in writes {
@@ -206,7 +210,7 @@ pub(crate) async fn has_expired(
     Ok(first.is_some())
 }
 
-/// Deletes a page of expired chunks.
+/// Deletes a page of expired chunks, unless their blob was referred to since.
 async fn delete_expired(db: &Transaction, before: DateTime<Utc>) -> Result<(), StoreError> {
     let page = Query::select()
         .columns(KEY)
@@ -217,6 +221,7 @@ async fn delete_expired(db: &Transaction, before: DateTime<Utc>) -> Result<(), S
         .to_owned();
     Entity::delete_many()
         .filter(Expr::tuple(KEY.map(Expr::col)).in_subquery(page))
+        .filter(COLUMN.expires_at.lt(before))
         .exec(db)
         .await?;
     Ok(())

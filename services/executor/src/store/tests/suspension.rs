@@ -211,4 +211,12 @@ pub(super) async fn keeps_blobs(db: &DatabaseConnection) {
     record_all(db, &[Effect::DeleteExpiredBlobs { before }]).await;
     assert_eq!(read(run, 0).await.unwrap(), b"new");
     assert_eq!(read(run, 3).await, None);
+    // A batch changes more blobs than one statement takes values.
+    let runs = std::iter::repeat_with(RunId::fresh).take(22_000);
+    let runs: Vec<_> = runs.chain([run]).collect();
+    for change in [BlobChange::Expire(None), BlobChange::Delete] {
+        let effects: Vec<_> = runs.iter().map(|run| blob(*run, change.clone())).collect();
+        record_all(db, &effects).await;
+    }
+    assert_eq!(read(run, 0).await, None);
 }

@@ -1,4 +1,4 @@
-//! What the policies that a request names resolve to, when the request is opened.
+//! Loads the policies that a request names, and resolves them when the request is opened.
 
 use holdpoint_contracts::handoff::PolicyRules;
 use holdpoint_contracts::hold::HoldSpec;

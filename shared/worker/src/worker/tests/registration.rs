@@ -1,6 +1,7 @@
 //! What a node registers before it takes steps (S2-R2).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -8,7 +9,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::super::{Worker, WorkerOptions};
 use super::fixture::{Executor, Fixture, Manner, RunningWorker, step, until};
-use crate::tool::{Risk, ToolCall, ToolDefinition, ToolFailure, tool_fn};
+use crate::tool::{Risk, ToolCall, ToolDefinition, ToolFailure, ToolRetry, tool_fn};
 
 /// S2-R3: until then the executor does not know the risk of this definition.
 #[tokio::test]
@@ -77,5 +78,38 @@ async fn the_risk_of_a_refused_definition_is_registered_all_the_same() {
         tool.args_schema.is_some()
     });
     assert_eq!(sent.collect::<Vec<_>>(), [true, true, false]);
+    fixture.end().await;
+}
+
+/// S2-R2: an invalid limit leaves the schemas of its tool registered.
+#[tokio::test]
+async fn an_invalid_limit_is_left_out() {
+    let fixture = Fixture::new().await;
+    let executor = Executor::start(&fixture, Manner::default()).await;
+    let definition = ToolDefinition {
+        args_schema: Some(json!({ "type": "object" })),
+        timeout: Some(Duration::from_millis(1)),
+        retry: Some(ToolRetry {
+            attempts: 0,
+            backoff: 1_000,
+            max_backoff: None,
+            on: Vec::new(),
+        }),
+        secrets: ["a key".to_owned(), "CRM_KEY".to_owned()].into(),
+        ..ToolDefinition::default()
+    };
+    let tool = tool_fn("work", Risk::Low, |_: ToolCall| async {
+        Err(ToolFailure::new("no", "no"))
+    });
+    let options = WorkerOptions::new("local-7f3a".parse().unwrap());
+    let tool = tool.with_definition(definition);
+    let worker = Worker::new(fixture.bus.clone(), options).tool(Arc::new(tool));
+    let _running = AbortOnDropHandle::new(tokio::spawn(worker.run(CancellationToken::new())));
+    executor.wait_for_heartbeat("a first beat", |_| true).await;
+    let registered = executor.received().registered;
+    let tool = &registered[0].0[0];
+    assert!(tool.args_schema.is_some());
+    assert_eq!((tool.timeout, &tool.retry), (None, &None));
+    assert_eq!(tool.secrets, ["CRM_KEY"]);
     fixture.end().await;
 }

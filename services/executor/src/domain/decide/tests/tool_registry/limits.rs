@@ -1,7 +1,9 @@
 //! The timeout, the retries and the secrets of a tool.
 
-use holdpoint_contracts::run::RunStatus;
+use holdpoint_contracts::hold::HoldOutcome;
+use holdpoint_contracts::run::{RunStatus, StepStatus};
 use holdpoint_contracts::tool::{RegisteredTool, Risk, ToolRetry, ToolSpec};
+use serde_json::Value;
 
 use super::super::world::{World, broken};
 use super::{CALL, Registry, offer, safe, start};
@@ -63,6 +65,9 @@ fn the_limits_of_a_tool_count_for_steps_that_state_none() {
     assert_eq!(registry.started().handed[0].timeout_ms, Some(60_000));
     let change = &registry.operator.as_ref().unwrap().changes[0].change;
     assert_eq!(change, "registered with risk medium, idempotent true");
+    registry.put(limited());
+    let change = &registry.operator.as_ref().unwrap().changes[0].change;
+    assert_eq!(change, "timeout replaced");
 }
 
 /// S2-R4: an approval covers the secrets that the tool uses.
@@ -94,24 +99,33 @@ fn a_call_with_another_secret_is_another_call() {
     assert_eq!(secrets(&registry), ["LIVE_KEY", "TEST_KEY"]);
 }
 
-/// S2-R4: a step that was dispatched before the registration gets the limits, and is approved with the secrets.
+/// S2-R2: a step that was dispatched before the first registration of its tool gets the limits.
 #[test]
-fn a_first_registration_counts_for_a_dispatched_step() {
-    for spec in [
-        ToolSpec {
-            timeout: Some(5_000),
-            ..offer(Risk::Medium)
-        },
-        with_secrets(&["LIVE_KEY"]),
-    ] {
-        let mut world = World::started(CALL);
-        let mut registry = Registry::default();
-        registry.register("one", &spec).unwrap();
-        world.tools.extend(registry.nodes);
-        start(&mut world, false);
-        assert_eq!(world.handed.len(), 2, "{spec:?}");
-        assert_eq!(world.handed[1].timeout_ms, spec.timeout);
-    }
+fn a_first_registration_limits_a_dispatched_step() {
+    let mut world = World::started(CALL);
+    assert_eq!(world.handed[0].timeout_ms, None);
+    let mut registry = Registry::default();
+    registry.register("one", &limited()).unwrap();
+    world.tools.extend(registry.nodes);
+    start(&mut world, true);
+    assert_eq!(world.handed[1].timeout_ms, Some(5_000));
+    assert_eq!(failed_calls(world, true), 6, "the first one never started");
+}
+
+/// S2-R4: an approval without secrets does not cover a call with one.
+#[test]
+fn an_approved_step_asks_again_if_its_tool_is_registered_with_a_secret() {
+    let mut world = World::started(&format!("{CALL}    approval: {{}}\n"));
+    let hold = world.run().people().next().unwrap().1.id;
+    world.close_as(hold, HoldOutcome::Approved, Value::Null);
+    assert_eq!(world.handed.len(), 1);
+    let mut registry = Registry::default();
+    registry
+        .register("one", &with_secrets(&["LIVE_KEY"]))
+        .unwrap();
+    world.tools.extend(registry.nodes);
+    start(&mut world, false);
+    assert_eq!(world.phase("pay").status(), StepStatus::WaitingConfirm);
 }
 
 fn with_limits(timeout: u64, change: impl FnOnce(&mut ToolRetry)) -> ToolSpec {
