@@ -142,6 +142,10 @@ async fn open(location: &Location, connections: u32) -> Result<DatabaseConnectio
         .max_connections(connections)
         .min_connections(1)
         .acquire_timeout(ACQUIRE_TIMEOUT)
+        // The pool's search for old connections counts down from its number of idle ones. That number is wrong for a
+        // moment when a connection is taken while another task returns it, and the search then never ends.
+        .idle_timeout(None)
+        .max_lifetime(None)
         .sqlx_logging(false)
         .record_stmt_in_spans(false)
         .test_before_acquire(!location.is_exclusive());
@@ -279,4 +283,23 @@ pub fn contains_text(
 ) -> Expr {
     let place = if is_sqlite(db) { "instr" } else { "strpos" };
     Expr::expr(Func::cust(place).args([Expr::col(column), Expr::val(text.into())])).gt(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pool's search for old connections may never end. It runs only with one of these limits.
+    #[tokio::test]
+    async fn no_pool_searches_for_old_connections() {
+        let folder = tempfile::tempdir().unwrap();
+        let location = Location::Sqlite(folder.path().join("a.db"));
+        let writer = open_writer(&location).await.unwrap();
+        let readers = open_readers(&location, 2).await.unwrap();
+        for db in [writer, readers] {
+            let options = db.get_sqlite_connection_pool().options();
+            let limits = (options.get_idle_timeout(), options.get_max_lifetime());
+            assert_eq!(limits, (None, None));
+        }
+    }
 }

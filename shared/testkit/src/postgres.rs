@@ -3,7 +3,7 @@
 use std::{env, process, time::SystemTime};
 
 use anyhow::{Context as _, bail};
-use sea_orm::{ConnectionTrait as _, Database};
+use sea_orm::{ConnectOptions, ConnectionTrait as _, Database};
 use testcontainers::{
     ContainerAsync, GenericImage, ImageExt as _,
     core::{IntoContainerPort as _, WaitFor, wait::LogWaitStrategy},
@@ -134,7 +134,10 @@ async fn fresh_database_with(server: &str, options: &str) -> anyhow::Result<Stri
         .rsplit_once('/')
         .context("HOLDPOINT_TEST_POSTGRES_URL has no path")?;
     let name = format!("holdpoint_test_{}_{}", process::id(), nanos()?);
-    let connection = Database::connect(server)
+    // As in the pools of the services: the search for old connections may never end.
+    let mut pool = ConnectOptions::new(server);
+    pool.idle_timeout(None).max_lifetime(None);
+    let connection = Database::connect(pool)
         .await
         .context("HOLDPOINT_TEST_POSTGRES_URL")?;
     connection
