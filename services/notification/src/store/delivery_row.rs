@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::Priority;
 use holdpoint_contracts::notification::{Channel, PendingReason};
-use holdpoint_ids::{NotificationId, WebhookId, Workspace};
+use holdpoint_ids::{NotificationId, UserName, WebhookId, Workspace};
 use holdpoint_store::{
     BrokenRow as _, ColumnRow, KeyOf, ROWS_PER_STATEMENT, StoreError, Transaction, insert_rows,
 };
@@ -29,8 +29,6 @@ const CALLBACK: &str = Channel::Callback.as_str();
 const WEBHOOK: &str = Channel::Webhook.as_str();
 const CHAT: &str = Channel::Chat.as_str();
 const DIGEST: &str = Channel::Digest.as_str();
-
-const OF_PEOPLE: [&str; 2] = [EMAIL, CHAT];
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -166,18 +164,23 @@ impl ColumnRow for Entity {
     }
 }
 
+/// A word of an index in the statement itself. With a bound value SQLite would prepare the statement anew for each call.
+fn literal(word: &'static str) -> Expr {
+    Expr::cust(format!("'{word}'"))
+}
+
 /// Whether a delivery of one of the channels is due.
 pub(crate) async fn any_due(
     db: &impl ConnectionTrait,
     channels: &[Channel],
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
-    let channels = channels.iter().map(|channel| channel.as_str());
+    let channels = channels.iter().map(|channel| literal(channel.as_str()));
     let found: Option<String> = Entity::find()
         .select_only()
         .column(Column::Hold)
-        .filter(COLUMN.channel.is_in(channels))
-        .filter(COLUMN.state.eq("pending"))
+        .filter(Expr::col(Column::Channel).is_in(channels))
+        .filter(Expr::col(Column::State).eq(literal("pending")))
         .filter(COLUMN.next_at.lte(now))
         .into_tuple()
         .one(db)
@@ -203,8 +206,8 @@ pub(crate) async fn due(
         Entity::find().filter(is_busy.not())
     };
     let rows = query
-        .filter(COLUMN.channel.eq(channel.as_str()))
-        .filter(COLUMN.state.eq("pending"))
+        .filter(Expr::col(Column::Channel).eq(literal(channel.as_str())))
+        .filter(Expr::col(Column::State).eq(literal("pending")))
         .filter(COLUMN.next_at.lte(now))
         .order_by_asc(Column::NextAt)
         .limit(limit)
@@ -238,28 +241,28 @@ pub(super) async fn pending_of_webhooks(
     Ok(pending)
 }
 
-/// The people who have a delivery of this notification already, through any channel.
-async fn notified(
-    db: &impl ConnectionTrait,
-    new: &NewDeliveries,
-) -> Result<HashSet<String>, StoreError> {
-    let first = new.to.iter().filter(|planned| planned.after.is_empty());
-    let people = first.filter_map(|planned| planned.to.person());
-    let names: Vec<_> = people.map(|(name, _)| name.as_str()).collect();
-    let mut notified = HashSet::new();
-    for chunk in names.chunks(ROWS_PER_STATEMENT) {
-        let rows = Entity::find()
-            .filter(COLUMN.workspace.eq(new.workspace.as_str()))
-            .filter(COLUMN.hold.eq(new.id.hold.to_string()))
-            .filter(COLUMN.rev.eq(number::<Entity>(stored_rev(new.id))?))
-            .filter(COLUMN.channel.is_in(OF_PEOPLE))
-            .filter(COLUMN.target.is_in(chunk.iter().copied()))
-            .select_only()
-            .column(Column::Target)
-            .into_tuple::<String>();
-        notified.extend(rows.all(db).await?);
+/// The deliveries of people who begin with one of these and have one of the same notification already, through any
+/// channel.
+async fn existing(db: &Transaction, all: &[&NewDeliveries]) -> Result<Vec<Delivery>, StoreError> {
+    let mut keys = Vec::new();
+    for new in all {
+        for name in new.to.iter().filter_map(beginner) {
+            for to in [DeliveryTarget::Mail, DeliveryTarget::Chat] {
+                keys.push(row_key(&DeliveryKey {
+                    workspace: new.workspace.clone(),
+                    note: new.id,
+                    to: to(name.clone()),
+                })?);
+            }
+        }
     }
-    Ok(notified)
+    Entity::load_states(db, &keys).await
+}
+
+/// The person who begins with this delivery.
+fn beginner(planned: &PlannedDelivery) -> Option<&UserName> {
+    let (name, _) = planned.to.person().filter(|_| planned.after.is_empty())?;
+    Some(name)
 }
 
 /// Creates deliveries. One that exists stays as it is, and no person begins with two channels.
@@ -268,16 +271,23 @@ pub(super) async fn insert(
     all: &[&NewDeliveries],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
+    let existing = existing(db, all).await?;
+    let notified = existing.iter().filter_map(|delivery| {
+        let DeliveryKey {
+            workspace,
+            note,
+            to,
+        } = &delivery.key;
+        Some((workspace, *note, to.person()?.0))
+    });
+    let notified: HashSet<_> = notified.collect();
     let mut rows = Vec::new();
     for new in all {
-        let notified = notified(db, new).await?;
-        let to = new.to.iter().filter(|planned| {
-            let begins = planned.after.is_empty();
-            let person = planned.to.person().filter(|_| begins);
-            person.is_none_or(|(name, _)| !notified.contains(name.as_str()))
-        });
-        for planned in to {
-            rows.push(Entity::row(&new.delivery(planned, now), 0, now)?);
+        let is_notified = |name| notified.contains(&(&new.workspace, new.id, name));
+        for planned in &new.to {
+            if !beginner(planned).is_some_and(is_notified) {
+                rows.push(Entity::row(&new.delivery(planned, now), 0, now)?);
+            }
         }
     }
     let keys = PrimaryKey::iter().map(PrimaryKeyToColumn::into_column);

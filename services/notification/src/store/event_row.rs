@@ -8,23 +8,22 @@ use holdpoint_ids::{HoldId, Workspace};
 use holdpoint_store::{BrokenRow as _, ROWS_PER_STATEMENT, StateRow, StoreError, StoredState};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, Query, SelectStatement};
+use sea_orm::sea_query::{Expr, ExprTrait as _, Query, SelectStatement};
 use sea_orm::{QueryOrder, QuerySelect};
 
 use super::key_columns::{number, stored_rev};
-use crate::domain::{EventKey, NotificationEvent, RequestLifecycle, Subject};
+use crate::domain::{EventKey, NotificationEvent, PAGE, RequestLifecycle, Subject};
 
 /// The kinds of events that are not request events.
 pub(super) const RUN_END: &str = "run_end";
 pub(super) const SYSTEM: &str = "system";
 
-/// Events that may be very many at once.
-const BULK: [&str; 4] = [
-    RUN_END,
-    ContactEventKind::NewLead.as_str(),
-    ContactEventKind::DealWon.as_str(),
-    ContactEventKind::DealLost.as_str(),
-];
+/// Events that may be very many at once. With bound values SQLite would prepare the statement anew for each call, because
+/// an index may have a part of the kinds only.
+const BULK: &str = "kind IN ('run_end','new_lead','deal_won','deal_lost')";
+
+/// The events that begin and end a request, as literals for the same reason.
+const OF_LIFECYCLES: &str = "kind IN ('opened','taken_over','decided','expired','withdrawn')";
 
 /// The kinds of contact events that users are notified of, in the words of their index.
 pub(super) const OF_CONTACTS: &str = "kind IN ('new_lead','deal_won','deal_lost')";
@@ -139,7 +138,7 @@ pub(super) async fn lifecycles(
         let rows = Entity::find()
             .filter(COLUMN.workspace.eq(workspace.as_str()))
             .filter(COLUMN.hold.is_in(chunk.iter().map(HoldId::to_string)))
-            .filter(COLUMN.kind.is_in(kinds.map(RequestEventKind::as_str)))
+            .filter(Expr::cust(OF_LIFECYCLES))
             .select_only()
             .columns([Column::Hold, Column::Kind, Column::Rev])
             .into_tuple::<(String, String, i64)>()
@@ -246,7 +245,7 @@ pub(super) fn mentions() -> SelectStatement {
 
 /// The event of an inbox entry, if it is a run end or an event of a contact.
 pub(super) fn bulk_events() -> SelectStatement {
-    of_entry().and_where(COLUMN.kind.is_in(BULK)).to_owned()
+    of_entry().and_where(Expr::cust(BULK)).to_owned()
 }
 
 /// The event of an inbox entry. The number of its notification is the version of the event, but for the first opening of
@@ -273,38 +272,43 @@ pub(super) fn end_of_watched_run() -> SelectStatement {
         .to_owned()
 }
 
-/// The oldest bulk events, or the oldest other events, whose fan-out is pending, after so many older ones.
+/// The oldest bulk events, or the oldest other events, whose fan-out is pending, after so many older ones. With the
+/// number of people whom the next page of each may notify.
 pub(super) async fn fanning(
     db: &impl ConnectionTrait,
     are_bulk: bool,
     skipped: u64,
     limit: u64,
-) -> Result<Vec<EventKey>, StoreError> {
+) -> Result<Vec<(EventKey, usize)>, StoreError> {
     let rows = Entity::find()
         // In the words of its index.
         .filter(Expr::col(Column::Fanning))
         .filter(if are_bulk {
-            COLUMN.kind.is_in(BULK)
+            Expr::cust(BULK)
         } else {
-            COLUMN.kind.is_not_in(BULK)
+            Expr::cust(BULK).not()
         })
         .order_by_asc(Column::CreatedAt)
         .offset(skipped)
         .limit(limit)
-        .select_only()
-        .columns([Column::Workspace, Column::Hold, Column::Rev])
-        .into_tuple::<(String, String, i64)>()
         .all(db)
         .await?;
-    let key = |(workspace, hold, rev): (String, String, i64)| {
-        Ok(EventKey {
-            workspace: workspace.parse().map_err(Entity::broken)?,
-            hold: hold.parse().map_err(Entity::broken)?,
-            rev: u64::try_from(rev).map_err(Entity::broken)?,
-        })
+    let event = |row: &Model| {
+        let key = EventKey {
+            workspace: row.workspace.parse().map_err(Entity::broken)?,
+            hold: row.hold.parse().map_err(Entity::broken)?,
+            rev: u64::try_from(row.rev).map_err(Entity::broken)?,
+        };
+        // The decision reports a state that cannot be read.
+        let event = Entity::read(row).ok();
+        let most = event.map(|event| event.fan_out.most_people(PAGE));
+        Ok((key, most.unwrap_or_default()))
     };
-    rows.into_iter().map(key).collect()
+    rows.iter().map(event).collect()
 }
+
+/// People whom the events of one pass may notify, all in one commit. One event may always have a page of its own.
+const PEOPLE_MAX: usize = 4 * PAGE;
 
 /// Selects events whose fan-out is pending. Half of them are the oldest, so that a fan-out of many pages ends
 /// however many events follow. The other half rotates, so that events that cannot be decided block no other.
@@ -325,22 +329,40 @@ impl FairQueue {
         }
     }
 
-    /// The next events. Empty: no fan-out is pending.
+    /// The next events, which may notify at most [`PEOPLE_MAX`] people. Empty: no fan-out is pending.
     pub(crate) async fn next(
         &mut self,
         db: &impl ConnectionTrait,
         limit: u64,
     ) -> Result<Vec<EventKey>, StoreError> {
         let half = limit.div_ceil(2);
-        let mut all = fanning(db, self.are_bulk, 0, half).await?;
+        let oldest = fanning(db, self.are_bulk, 0, half).await?;
         let mut others = Vec::new();
         for skipped in [Ord::max(self.skipped, half), half] {
-            if others.is_empty() && all.len() as u64 == half {
+            if others.is_empty() && oldest.len() as u64 == half {
                 others = fanning(db, self.are_bulk, skipped, limit - half).await?;
-                self.skipped = skipped + others.len() as u64;
+                self.skipped = skipped;
             }
         }
-        all.append(&mut others);
-        Ok(all)
+        let (mut oldest, mut others) = (oldest.into_iter(), others.into_iter());
+        let (mut next, mut people) = (Vec::new(), 0);
+        loop {
+            let pair = [(oldest.next(), 0), (others.next(), 1)];
+            let found = pair
+                .into_iter()
+                .filter_map(|(event, rotates)| Some((event?, rotates)));
+            let before = next.len();
+            for ((key, most), rotates) in found {
+                people += most;
+                if people > PEOPLE_MAX && !next.is_empty() {
+                    return Ok(next);
+                }
+                next.push(key);
+                self.skipped += rotates;
+            }
+            if next.len() == before {
+                return Ok(next);
+            }
+        }
     }
 }

@@ -14,11 +14,8 @@ use crate::Notification;
 use crate::domain::Input;
 use crate::store;
 
-/// Request events and notices of one page. Each notifies up to a page of people, all in one commit.
-const EVENTS: u64 = 4;
-
-/// Run ends of one page. Few people watch one run.
-const RUN_ENDS: u64 = 20;
+/// Events of each queue in one page.
+const EVENTS: u64 = 32;
 
 /// How long a refresh of the user directory may take. Its pages stay, and the next pass continues.
 const REFRESH_WITHIN: Duration = Duration::from_secs(5);
@@ -55,7 +52,7 @@ impl Sweep<Notification> for FanOut {
         async move {
             let begun = self.wake.begun();
             let mut events = self.events.next(db, EVENTS).await?;
-            events.append(&mut self.run_ends.next(db, RUN_ENDS).await?);
+            events.append(&mut self.run_ends.next(db, EVENTS).await?);
             if events.is_empty() {
                 self.wake.end(begun);
             } else if self.refresh_people().await {

@@ -157,6 +157,18 @@ impl FanOutProgress {
         Self::Recipients { left, after: None }
     }
 
+    /// The number of people whom its next page may notify, where a page has at most `page` of them. The first
+    /// watchers are not counted: few people watch one request or one run.
+    #[must_use]
+    pub fn most_people(&self, page: usize) -> usize {
+        let is_user = |recipient: &Recipient| matches!(recipient, Recipient::User(_));
+        match self {
+            Self::Recipients { left, .. } if left.iter().all(is_user) => left.len().min(page),
+            Self::Recipients { .. } | Self::Watchers { after: Some(_) } => page,
+            Self::Watchers { after: None } | Self::NotStarted | Self::Done => 0,
+        }
+    }
+
     /// Whether the sweep has to continue it.
     #[must_use]
     pub const fn is_pending(&self) -> bool {

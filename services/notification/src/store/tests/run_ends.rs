@@ -94,7 +94,7 @@ pub(super) async fn run_ends(db: &DatabaseConnection) {
     };
     assert_eq!(save_events(&tx, &[(&done, 1)], now()).await, []);
     let left = event_row::fanning(&tx, true, 0, 9).await.unwrap();
-    assert_eq!(left, [second.key()]);
+    assert_eq!(left, [(second.key(), 0)]);
 
     let listed = watch_row::list(&tx, &acme(), &ada).await.unwrap();
     assert_eq!(listed, watches[..1], "the run has ended");
