@@ -48,7 +48,7 @@ impl Secrets {
     /// [`AuthError::Malformed`]: a secret is invalid.
     pub fn keys(&self) -> Result<Keys, AuthError> {
         Ok(Keys {
-            trust: Trust::new(vec![self.signer()?.public_key()]),
+            trust: Trust::new(&[self.signer()?.public_key()]),
             steps: StepKey::new(&self.step_secret)?,
             links: LinkKey::new(&self.step_secret)?,
         })
