@@ -1,5 +1,6 @@
 //! The state that all handlers share.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use holdpoint_auth::{Keys, Signer};
@@ -14,6 +15,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::auth::token_lookups::TokenLookups;
 use crate::concurrency::{ConcurrencyLimit, PLANS, REHEARSALS, STREAMS};
 use crate::deps::{Deps, Mails, NotReady};
 use crate::nudges::Nudges;
@@ -26,8 +28,19 @@ pub(crate) struct Tables {
     pub(crate) writer: DatabaseConnection,
 }
 
+/// The state of all requests. Each layer of the router clones it, so it is one pointer.
 #[derive(Clone)]
-pub(crate) struct App {
+pub(crate) struct App(Arc<State>);
+
+impl Deref for App {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.0
+    }
+}
+
+pub(crate) struct State {
     pub(crate) bus: Bus,
     pub(crate) clock: Clock,
     pub(crate) readers: DatabaseConnection,
@@ -35,6 +48,7 @@ pub(crate) struct App {
     pub(crate) keys: Keys,
     pub(crate) signer: Arc<Signer>,
     pub(crate) people: UserDirectory,
+    pub(crate) tokens: TokenLookups,
     pub(crate) mails: Option<Mails>,
     pub(crate) not_ready: Option<NotReady>,
     /// Notified when a command was stored for later.
@@ -61,8 +75,9 @@ pub(crate) struct App {
 impl App {
     pub(crate) fn new(deps: Deps, tables: Tables, closing: CancellationToken) -> Self {
         let Tables { readers, writer } = tables;
-        Self {
+        Self(Arc::new(State {
             people: UserDirectory::new(deps.bus.clone(), readers.clone(), writer.clone()),
+            tokens: TokenLookups::default(),
             bus: deps.bus,
             clock: deps.clock,
             readers,
@@ -83,7 +98,7 @@ impl App {
             rehearsal_ended: Arc::default(),
             reading_rehearsals: Arc::default(),
             tasks: TaskTracker::new(),
-        }
+        }))
     }
 
     /// The stored rehearsals of a workspace.

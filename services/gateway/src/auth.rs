@@ -7,4 +7,5 @@ pub(crate) mod bootstrap_owner;
 pub(crate) mod caller;
 pub(crate) mod may;
 pub(crate) mod run_reader;
+pub(crate) mod token_lookups;
 pub(crate) mod token_scope;

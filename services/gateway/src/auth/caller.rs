@@ -8,13 +8,14 @@ use axum::http::{HeaderMap, header};
 use holdpoint_auth::{Claims, Right, STEP_TOKEN_PREFIX, StepClaims, authorize};
 use holdpoint_contracts::Problem;
 use holdpoint_ids::{UserName, Workspace};
+use holdpoint_user_directory::User;
 
 use super::assertions::VALID_FOR;
 use super::token_scope::{grants, has_all_rights, narrow_roles};
 use crate::app::App;
 use crate::path::read_path;
 use crate::problem::{ApiError, excerpt};
-use crate::store::tokens::{self, Holder};
+use crate::store::tokens::Holder;
 
 /// Status of a request without a valid token.
 pub(super) const UNAUTHORIZED: u16 = 401;
@@ -98,34 +99,38 @@ impl Bearer {
 
 /// The user of a token at this moment.
 async fn find_user(app: &App, token: &str) -> Result<Caller, ApiError> {
-    let now = app.clock.now();
-    let (_id, holder) = tokens::holder(&app.readers, token, now)
-        .await?
-        .ok_or_else(|| unauthorized("unknown or expired token"))?;
-    claims(app, holder)
-        .await?
-        .ok_or_else(|| unauthorized("the user of this token is disabled or was deleted"))
+    let found = app.tokens.find(&app.readers, token, &app.clock).await?;
+    let (holder, user) = found.ok_or_else(|| unauthorized("unknown or expired token"))?;
+    let caller = match user {
+        Some(user) => active_caller(app, holder, &user),
+        None => claims(app, holder).await?,
+    };
+    caller.ok_or_else(|| unauthorized("the user of this token is disabled or was deleted"))
 }
 
 /// The rights of a holder at this moment; none for a user who is disabled or was deleted.
 pub(crate) async fn claims(app: &App, holder: Holder) -> Result<Option<Caller>, Problem> {
     let user = app.people.find(&holder.workspace, &holder.user).await?;
-    let active = user.filter(|user| user.active);
-    Ok(active.map(|user| {
-        let roles = narrow_roles(&user.roles, holder.role);
-        let is_whole = has_all_rights(&user.roles, &roles);
-        let claims = Claims {
-            roles,
-            workspace: holder.workspace.clone(),
-            user: holder.user,
-            expires_at: app.clock.now() + VALID_FOR,
-        };
-        Caller {
-            workspace: holder.workspace,
-            claims: Arc::new(claims),
-            is_whole,
-        }
-    }))
+    Ok(user.and_then(|user| active_caller(app, holder, &user)))
+}
+
+fn active_caller(app: &App, holder: Holder, user: &User) -> Option<Caller> {
+    if !user.active {
+        return None;
+    }
+    let roles = narrow_roles(&user.roles, holder.role);
+    let is_whole = has_all_rights(&user.roles, &roles);
+    let claims = Claims {
+        roles,
+        workspace: holder.workspace.clone(),
+        user: holder.user,
+        expires_at: app.clock.now() + VALID_FOR,
+    };
+    Some(Caller {
+        workspace: holder.workspace,
+        claims: Arc::new(claims),
+        is_whole,
+    })
 }
 
 impl FromRequestParts<App> for Caller {

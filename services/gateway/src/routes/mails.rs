@@ -26,7 +26,7 @@ async fn list(caller: May<Look>, params: Params) -> ApiResult<Json<Page<Value>>>
     let params = params.only(&["limit", "cursor"])?;
     let (limit, skip) = (params.limit()?, params.read_as("cursor")?.unwrap_or(0));
     let app = caller.app.clone();
-    let mails = app.mails;
+    let mails = app.mails.clone();
     let mails = mails.ok_or_else(|| Problem::not_found("mails are sent, not stored"))?;
     let wanted = WantedMails {
         shown: Box::new(move |workspace, person| {

@@ -215,6 +215,7 @@ async fn all(location: &Location) {
     tokens::tests::tokens_open_their_workspace_until_they_expire(&tables).await;
     tokens::tests::a_key_makes_one_token_and_revoking_ends_it(&tables).await;
     tokens::tests::printed_tokens_do_not_pile_up(&tables).await;
+    tokens::tests::lookups_that_wait_together_find_their_own(&tables).await;
     sessions::tests::a_session_ends_by_time_by_word_and_with_its_token(&tables).await;
     sessions::tests::a_browser_has_a_workspace_that_it_shows(&tables).await;
     sessions::tests::a_link_opens_once(&tables).await;

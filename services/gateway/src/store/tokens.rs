@@ -7,13 +7,15 @@ pub(super) mod row;
 #[cfg(test)]
 pub(super) mod tests;
 
+use std::collections::HashMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_auth::Role;
-use holdpoint_contracts::IdempotencyKey;
+use holdpoint_contracts::{IdempotencyKey, Problem};
 use holdpoint_ids::{UserName, Workspace};
-use holdpoint_store::StoreError;
+use holdpoint_store::{ROWS_PER_STATEMENT, StoreError};
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, Condition, DatabaseConnection, DbErr, EntityTrait, QueryFilter,
@@ -32,6 +34,7 @@ const TOKEN_MAX: usize = 200;
 pub(crate) const PRINTED_MAX: u64 = 100;
 
 use super::row_id::row_id;
+use crate::problem::database_away;
 
 /// The user of a token, and the role that limits it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,7 +167,7 @@ pub(crate) async fn holder(
     token: &str,
     now: DateTime<Utc>,
 ) -> Result<Option<(TokenId, Holder)>, StoreError> {
-    if !token.starts_with(PREFIX) || token.len() > TOKEN_MAX {
+    if !is_token(token) {
         return Ok(None);
     }
     let found = row::Entity::find()
@@ -175,6 +178,43 @@ pub(crate) async fn holder(
         .filter(|row| row.expires_at.is_none_or(|end| now < end))
         .map(|row| Ok((TokenId(row.id), holder_of(&row)?)))
         .transpose()
+}
+
+/// Holders by token.
+pub(crate) type Holders = HashMap<String, Result<Holder, Problem>>;
+
+/// The holders of tokens, by token; those that are unknown or have expired are left out. A row that cannot be read is a
+/// problem of its own token only.
+pub(crate) async fn holders<'t>(
+    readers: &DatabaseConnection,
+    tokens: impl Iterator<Item = &'t str>,
+    now: DateTime<Utc>,
+) -> Result<Holders, StoreError> {
+    let tokens = tokens.filter(|token| is_token(token));
+    let tokens: HashMap<String, &str> = tokens.map(|token| (digest(token), token)).collect();
+    let digests: Vec<&String> = tokens.keys().collect();
+    let mut holders = HashMap::new();
+    for chunk in digests.chunks(ROWS_PER_STATEMENT) {
+        // Powers of two make few different statements, so that the database keeps them prepared.
+        let padded = chunk.iter().cycle().take(chunk.len().next_power_of_two());
+        let rows = row::Entity::find()
+            .filter(row::Column::TokenSha256.is_in(padded.copied()))
+            .all(readers)
+            .await?;
+        let valid = rows.into_iter();
+        let valid = valid.filter(|row| row.expires_at.is_none_or(|end| now < end));
+        for row in valid {
+            if let Some(token) = tokens.get(&row.token_sha256) {
+                let holder = holder_of(&row).map_err(database_away);
+                holders.insert((*token).to_owned(), holder);
+            }
+        }
+    }
+    Ok(holders)
+}
+
+fn is_token(text: &str) -> bool {
+    text.starts_with(PREFIX) && text.len() <= TOKEN_MAX
 }
 
 /// Whether a token is valid, neither revoked nor expired.

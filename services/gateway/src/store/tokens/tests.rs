@@ -2,8 +2,11 @@
 
 use chrono::TimeDelta;
 
+use holdpoint_clock::Clock;
+
 use super::*;
 use crate::app::Tables;
+use crate::auth::token_lookups::TokenLookups;
 
 fn at() -> DateTime<Utc> {
     "2026-01-01T00:00:00.123Z".parse().unwrap()
@@ -125,4 +128,36 @@ pub(in crate::store) async fn printed_tokens_do_not_pile_up(tables: &Tables) {
     tidy(&tables.writer, &acme, at()).await.unwrap();
     assert_eq!(holder(readers, &first, at()).await.unwrap(), None);
     assert!(holder(readers, &kept, at()).await.unwrap().is_some());
+}
+
+/// Lookups that wait together are answered together, each with its own token. One that is cancelled while it reads for the
+/// others costs them nothing, and a revoked token is not found any more.
+pub(in crate::store) async fn lookups_that_wait_together_find_their_own(tables: &Tables) {
+    let (lookups, clock) = (TokenLookups::default(), Clock::system());
+    let find = |token: &'static str| lookups.find(&tables.readers, token, &clock);
+    let mut tokens: Vec<(TokenId, &'static str, Option<Holder>)> = Vec::new();
+    for user in ["ada", "bob", "eva", "ada"] {
+        let (id, token) = made(tables, &new(of(user, None))).await;
+        tokens.push((id, token.leak(), Some(of(user, None))));
+    }
+    tokens.push((TokenId(0), "hp_unknown", None));
+    tokens.push((TokenId(0), "no token", None));
+    let all = tokens.iter().map(|(_, token, _)| find(token));
+    let found = futures_util::future::join_all(all).await;
+    for (found, (_, token, expected)) in found.into_iter().zip(&tokens) {
+        let holder = found.unwrap().map(|(holder, _user)| holder);
+        assert_eq!(holder, *expected, "{token}");
+    }
+    let (id, ada, _) = tokens[0].clone();
+    let (_, bob, _) = tokens[1];
+    let mut reads = Box::pin(find(ada));
+    let mut waits = Box::pin(find(bob));
+    assert!(futures_util::poll!(&mut reads).is_pending());
+    assert!(futures_util::poll!(&mut waits).is_pending());
+    drop(reads);
+    let (holder, _) = waits.await.unwrap().unwrap();
+    assert_eq!(holder.user.as_str(), "bob");
+    let workspace: Workspace = "acme".parse().unwrap();
+    assert!(revoke(&tables.writer, &workspace, id).await.unwrap());
+    assert_eq!(find(ada).await.unwrap(), None);
 }
