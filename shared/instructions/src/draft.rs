@@ -114,6 +114,14 @@ impl Action {
         matches!(self, Self::Wait(_) | Self::Signal(_) | Self::Reply { .. })
     }
 
+    /// Whether it may be done for each item of a list.
+    pub(crate) const fn may_have_items(&self) -> bool {
+        matches!(
+            self,
+            Self::Tool { .. } | Self::Ask { .. } | Self::Handoff { .. }
+        )
+    }
+
     /// Why such a step must not have this, if it must not.
     pub(crate) fn refusal(&self, modifier: &Modifier) -> Option<String> {
         let is_ask = matches!(self, Self::Ask { .. });
@@ -122,7 +130,9 @@ impl Action {
         let effects = self.effects_of_timeout();
         let is_allowed = match modifier {
             Modifier::Id(_) => true,
-            Modifier::OnError("handoff") => is_tool,
+            Modifier::OnError("handoff") => {
+                is_tool || is_ask || matches!(self, Self::Signal(_) | Self::Run { .. })
+            }
             Modifier::OnError(_) => !matches!(self, Self::Finish(_)),
             Modifier::Timeout(Value::Number(_)) => is_handoff,
             Modifier::Timeout(_) => !matches!(
@@ -133,7 +143,8 @@ impl Action {
             Modifier::Priority(_) => is_ask || is_handoff,
             Modifier::WarmLead | Modifier::Message(_) => is_handoff,
             Modifier::Options(_) | Modifier::Default(_) => is_ask,
-            Modifier::Attempts(_) | Modifier::Approval(_) | Modifier::Parallel(_) => is_tool,
+            Modifier::Parallel(_) => self.may_have_items(),
+            Modifier::Attempts(_) | Modifier::Approval(_) => is_tool,
         };
         let label = self.label();
         let extra_label = modifier.label();
@@ -143,7 +154,7 @@ impl Action {
                 format!("The effect of the timeout of {label} must be one of `{effects}`")
             }
             Modifier::OnError("handoff") => {
-                "Only a call of a tool is handed off if it fails".to_owned()
+                "Only a call of a tool, a question, a wait for a signal or a run is handed off if it fails".to_owned()
             }
             Modifier::Timeout(Value::Number(_)) => "Only a handoff has `no timeout`".to_owned(),
             Modifier::Id(_)

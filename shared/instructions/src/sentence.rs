@@ -221,8 +221,8 @@ fn sentence(input: &mut Input<'_>, otherwise_before: Option<&str>) -> Parsed<Sen
     {
         return refuse_at(input, start, message);
     }
-    if for_each.is_some() && !matches!(action, Action::Tool { .. }) {
-        let message = "This release has `for each` with calls of tools only";
+    if for_each.is_some() && !action.may_have_items() {
+        let message = "Only a call of a tool, a question or a handoff is done `for each` item";
         return refuse_at(input, start, message);
     }
     read_modifiers(input, &action, &mut modifiers, repetition.is_begun())?;

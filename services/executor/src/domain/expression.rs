@@ -38,9 +38,10 @@ use template::{Piece, Text};
 
 use crate::domain::text::cut;
 
-pub use check::{CheckedArgs, MAX_PLACEHOLDERS, Names, check, check_args};
+pub use check::{CheckedArgs, MAX_PLACEHOLDERS, Names, check, check_args, needed_paths};
 pub(in crate::domain) use diagnostic::diagnostic;
 pub use scope::{MAX_DEPTH, MAX_LENGTH, Reference, Scope};
+pub use template::{Path, Segment};
 
 /// Largest resolved arguments, in bytes of text. Beyond it the step fails with
 /// `arguments_too_large`, so that a short template cannot fill the memory.

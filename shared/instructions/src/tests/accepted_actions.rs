@@ -116,6 +116,10 @@ fn calls() {
         &json!({ "tool": "echo", "approval": {} }),
         &["Call echo, after approval", "After approval, call echo"],
     );
+}
+
+#[test]
+fn steps_for_each_item() {
     assert_step(
         &json!({ "for_each": "$find.orders", "parallel": 5, "tool": "payments.refund", "args": { "order": "$item.id" } }),
         &[
@@ -123,6 +127,17 @@ fn calls() {
             "For every $find.orders, use payments.refund with order $item.id, at most five in parallel",
             "For each item of $find.orders, call payments.refund with order $item.id, at most 5 at once",
         ],
+    );
+    assert_step(
+        &json!({ "for_each": "$input.reviewers", "parallel": 2, "ask": { "to": "$item", "question": "Is it fine?" }, "on_error": "handoff" }),
+        &[
+            "For each $input.reviewers, ask $item \"Is it fine?\", at most 2 at a time, if it fails hand off",
+            "For every $input.reviewers, ask $item \"Is it fine?\", at most two in parallel, if it fails, hand off",
+        ],
+    );
+    assert_step(
+        &json!({ "for_each": "$find.orders", "handoff": { "to": "@role.sales", "message": "Call {{ item.name }}" } }),
+        &["For each $find.orders, hand off to @role.sales with message \"Call {{ item.name }}\""],
     );
 }
 

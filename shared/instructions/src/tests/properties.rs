@@ -145,6 +145,18 @@ fn wait() -> BoxedStrategy<Value> {
     value.prop_map(|value| json!({ "wait": value })).boxed()
 }
 
+/// `for_each`, perhaps with `parallel`.
+fn items() -> impl Strategy<Value = Vec<(String, Value)>> {
+    prop::option::of(prop::option::of(1_u64..=100)).prop_map(|each| match each {
+        None => Vec::new(),
+        Some(None) => vec![("for_each".to_owned(), json!("$find.x"))],
+        Some(Some(count)) => vec![
+            ("for_each".to_owned(), json!("{{ input.x }}")),
+            ("parallel".to_owned(), json!(count)),
+        ],
+    })
+}
+
 fn ask() -> BoxedStrategy<Value> {
     let options = prop::collection::btree_set("[a-z\" ]{1,8}[a-z]", 2..5)
         .prop_map(|options| Value::from(options.into_iter().collect::<Vec<String>>()));
@@ -161,10 +173,21 @@ fn ask() -> BoxedStrategy<Value> {
         )
     });
     let priority = field("priority", prop_oneof![Just("low"), Just("urgent")]);
-    (first, field("to", recipients()), field("options", options), field("timeout", duration()), priority)
-        .prop_map(|(first, to, options, timeout, priority)| {
-            json!({ "ask": object(&first, vec![to, options, timeout, priority]) })
-        }).boxed()
+    (
+        first,
+        field("to", recipients()),
+        field("options", options),
+        field("timeout", duration()),
+        priority,
+        items(),
+    )
+        .prop_map(|(first, to, options, timeout, priority, each)| {
+            object(
+                &json!({ "ask": object(&first, vec![to, options, timeout, priority]) }),
+                vec![each],
+            )
+        })
+        .boxed()
 }
 
 fn handoff() -> BoxedStrategy<Value> {
@@ -179,9 +202,12 @@ fn handoff() -> BoxedStrategy<Value> {
         field("message", text()),
         field("warm_lead", Just(true)),
     );
-    (recipients(), modifiers).prop_map(|(to, (timeout, effect, message, warm))| {
-        json!({ "handoff": object(&json!({ "to": to }), vec![timeout, effect, message, warm]) })
-    }).boxed()
+    (recipients(), modifiers, items())
+        .prop_map(|(to, (timeout, effect, message, warm), each)| {
+            let handoff = object(&json!({ "to": to }), vec![timeout, effect, message, warm]);
+            object(&json!({ "handoff": handoff }), vec![each])
+        })
+        .boxed()
 }
 
 fn tool() -> BoxedStrategy<Value> {
@@ -201,20 +227,12 @@ fn tool() -> BoxedStrategy<Value> {
     )
         .prop_map(|(from, within)| object(&json!({}), vec![from, within]));
     let retry = (1_u64..=100).prop_map(|attempts| json!({ "attempts": attempts }));
-    let each = prop::option::of(prop::option::of(1_u64..=100)).prop_map(|each| match each {
-        None => Vec::new(),
-        Some(None) => vec![("for_each".to_owned(), json!("$find.x"))],
-        Some(Some(count)) => vec![
-            ("for_each".to_owned(), json!("{{ input.x }}")),
-            ("parallel".to_owned(), json!(count)),
-        ],
-    });
     (
         known,
         field("approval", approval),
         field("retry", retry),
         field("timeout", duration()),
-        each,
+        items(),
     )
         .prop_map(|(known, approval, retry, timeout, each)| {
             object(&known, vec![approval, retry, timeout, each])

@@ -6,6 +6,7 @@
 
 mod approvals;
 mod approver_rights;
+mod asked_items;
 mod change_library;
 mod child_runs;
 mod ending;

@@ -32,9 +32,10 @@ impl StepReader<'_, '_> {
             }
             return None;
         };
-        if let Some(kind) = Self::other_kind(step) {
+        let kind = Self::other_kind(step);
+        if let Some(kind) = kind.filter(|kind| !["ask", "handoff"].contains(kind)) {
             let message = format!(
-                "This release does not have `for_each` with `{kind}` yet; only a `tool` has it."
+                "`for_each` belongs to a `tool`, an `ask` or a `handoff`; a `{kind}` has none."
             );
             self.report("for_each", diagnostic("for_each", message));
             return None;

@@ -17,6 +17,9 @@ use super::step::StepReader;
 use crate::domain::expression::diagnostic;
 use crate::domain::model::plan::{OnError, Retry};
 
+/// Kinds of steps, besides a tool, that people can do after they failed.
+const HANDED_OFF: [&str; 3] = ["ask", "wait_for", "run"];
+
 const RETRY: [&str; 4] = ["attempts", "backoff", "max_backoff", "on"];
 
 impl StepReader<'_, '_> {
@@ -91,8 +94,12 @@ impl StepReader<'_, '_> {
             self.report("on_error", error);
             return OnError::default();
         };
-        if on_error == OnError::Handoff {
-            let _is_tool = self.require_tool(step, "on_error: handoff");
+        let kind = Self::other_kind(step).filter(|_| on_error == OnError::Handoff);
+        if let Some(kind) = kind.filter(|kind| !HANDED_OFF.contains(kind)) {
+            let message = format!(
+                "`on_error: handoff` belongs to a `tool`, `ask`, `wait_for` or `run`; a `{kind}` has none."
+            );
+            self.report("on_error", diagnostic("handoff", message));
         }
         on_error
     }
@@ -108,8 +115,7 @@ impl StepReader<'_, '_> {
         } else {
             format!("`{field}` belongs to a `tool`; a `{kind}` has none.")
         };
-        let place = field.split(':').next().unwrap_or(field);
-        self.report(place, diagnostic(field, message));
+        self.report(field, diagnostic(field, message));
         None
     }
 

@@ -4,6 +4,7 @@
 //! It must never evaluate: a plan is made before there are values.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_ids::nearest;
@@ -13,13 +14,15 @@ use super::diagnostic::diagnostic;
 use super::program::Program;
 use super::scope::Reference;
 use super::syntax;
-use super::template::{self, Piece, Text};
+use super::template::{self, Path, Piece, Text};
 use crate::domain::text::cut;
 
 /// What was found in the arguments of one step.
 #[derive(Debug)]
 pub struct CheckedArgs {
     pub references: BTreeSet<Reference>,
+    /// The paths that must exist, so that no placeholder fails.
+    pub paths: BTreeSet<Path>,
     /// What is wrong with them; the search ends at [`MAX_DIAGNOSTICS`].
     pub diagnostics: Vec<FieldError>,
     /// How many placeholders they hold, as far as they were searched.
@@ -49,9 +52,21 @@ pub struct Names<'a> {
 /// # Errors
 /// [`FieldError`], with the nearest names.
 pub fn check(condition: &str, names: Names<'_>) -> Result<BTreeSet<Reference>, Box<FieldError>> {
-    let known = |id: &str| names.steps.contains_key(id);
-    let program = Program::compile(condition, &known)?;
+    let program = compile(condition, names)?;
     program.roots().map(|root| names.reference(root)).collect()
+}
+
+/// The paths of a condition that must exist, so that it does not fail. Empty for a condition that is not valid.
+#[must_use]
+pub fn needed_paths(condition: &str, names: Names<'_>) -> BTreeSet<Path> {
+    let program = compile(condition, names).ok();
+    let paths = program.iter().flat_map(|program| program.needed_paths());
+    paths.cloned().collect()
+}
+
+fn compile(expression: &str, names: Names<'_>) -> Result<Arc<Program>, Box<FieldError>> {
+    let known = |id: &str| names.steps.contains_key(id);
+    Program::compile(expression, &known)
 }
 
 /// Checks every placeholder in arguments when the plan is made, and returns what they refer to
@@ -61,6 +76,7 @@ pub fn check_args(args: &Value, names: Names<'_>) -> CheckedArgs {
     let mut checker = PlaceholderChecker {
         names,
         found: BTreeSet::new(),
+        paths: BTreeSet::new(),
         diagnostics: Vec::new(),
         placeholders: 0,
     };
@@ -73,6 +89,7 @@ pub fn check_args(args: &Value, names: Names<'_>) -> CheckedArgs {
     }
     CheckedArgs {
         references: checker.found,
+        paths: checker.paths,
         diagnostics: checker.diagnostics,
         placeholders: checker.placeholders,
     }
@@ -137,6 +154,7 @@ impl Names<'_> {
 struct PlaceholderChecker<'a> {
     names: Names<'a>,
     found: BTreeSet<Reference>,
+    paths: BTreeSet<Path>,
     diagnostics: Vec<FieldError>,
     placeholders: usize,
 }
@@ -164,7 +182,7 @@ impl PlaceholderChecker<'_> {
         match template::read(text, &known) {
             Text::Path(path) => {
                 self.placeholders += 1;
-                self.take(&path.root);
+                self.take(path);
             }
             Text::Malformed => self.diagnostics.push(malformed(text)),
             Text::Template(rest) => {
@@ -194,16 +212,20 @@ impl PlaceholderChecker<'_> {
             }
             self.placeholders += 1;
             match check(expression, self.names) {
-                Ok(references) => self.found.extend(references),
+                Ok(references) => {
+                    self.found.extend(references);
+                    self.paths.extend(needed_paths(expression, self.names));
+                }
                 Err(diagnostic) => self.diagnostics.push(*diagnostic),
             }
         }
     }
 
-    fn take(&mut self, root: &str) {
-        match self.names.reference(root) {
+    fn take(&mut self, path: Path) {
+        match self.names.reference(&path.root) {
             Ok(reference) => {
                 self.found.insert(reference);
+                self.paths.insert(path);
             }
             Err(diagnostic) => self.diagnostics.push(*diagnostic),
         }

@@ -34,16 +34,16 @@ pub(super) enum Piece<'t> {
 
 /// A way from a root into its value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Path {
-    /// `input`, `contact`, `run` or a step id.
-    pub(super) root: String,
+pub struct Path {
+    /// `input`, `contact`, `run`, `item` or a step id.
+    pub root: String,
     /// The keys and indexes to follow.
-    pub(super) segments: Vec<Segment>,
+    pub segments: Vec<Segment>,
 }
 
 /// One move along a [`Path`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Segment {
+pub enum Segment {
     Key(String),
     /// An item of a list, from 0.
     Index(usize),

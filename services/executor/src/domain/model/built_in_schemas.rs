@@ -1,4 +1,4 @@
-//! JSON Schemas of the arguments of built-in tools. `docs/tools.md` describes the tools.
+//! JSON Schemas of the arguments of built-in tools, and the fields of their results. `docs/tools.md` describes the tools.
 
 use serde_json::{Value, json};
 
@@ -59,4 +59,19 @@ pub(crate) fn built_in_args_schema(tool: &str) -> Option<Value> {
         properties.insert("idempotent".to_owned(), json!({ "type": "boolean" }));
     }
     Some(schema)
+}
+
+/// The fields of the result of a call with these arguments. `None`: the tool is not built in.
+pub(crate) fn built_in_result_fields<'a>(tool: &str, args: &'a Value) -> Option<Vec<&'a str>> {
+    Some(match tool {
+        "log" => vec!["message"],
+        "set" => args.as_object()?.keys().map(String::as_str).collect(),
+        "http_request" => vec!["status", "headers", "body"],
+        "send_email" => vec!["message_id", "to", "subject", "text"],
+        "update_contact" => vec!["contact", "set"],
+        "add_tag" | "remove_tag" => vec!["contact", "tags"],
+        "search_contacts" => vec!["contacts", "has_more"],
+        "create_task" => vec!["task_id", "assignee", "due", "action_url"],
+        _ => return None,
+    })
 }

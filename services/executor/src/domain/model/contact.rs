@@ -15,6 +15,17 @@ pub const ACTIVITIES_KEPT: u64 = 200;
 /// Activities in the context of a handoff.
 pub const ACTIVITIES_SHOWN: u64 = 50;
 
+/// Fields that Holdpoint reads or sets itself, beside the id.
+pub const KNOWN_FIELDS: [&str; 7] = [
+    "id",
+    "name",
+    "email",
+    "replied",
+    "sentiment",
+    "tags",
+    "deals",
+];
+
 /// The activities of a contact, as a decision loads them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ContactActivity {

@@ -33,7 +33,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::domain::expression;
-use crate::domain::expression::{Names, Reference};
+use crate::domain::expression::{Names, Path, Reference};
 use crate::domain::model::plan::person_steps::{ApprovalRule, Ask, Handoff, whom, written};
 use crate::domain::model::plan::run_steps::RunStep;
 use crate::domain::model::plan::signal_steps::{Finish, WaitFor, signal_text};
@@ -381,6 +381,29 @@ impl Plan {
             let guards = guards.unwrap_or_default();
             let unguarded = used.difference(&guards).copied();
             unguarded.filter_map(Reference::try_as_step).collect()
+        });
+        all.collect()
+    }
+
+    /// For each step, the paths that must exist, so that its condition, items and arguments have values.
+    #[must_use]
+    pub fn needed_paths(&self) -> Vec<BTreeSet<Path>> {
+        let steps = self.indexes();
+        let names = Names {
+            steps: &steps,
+            before: None,
+            has_item: true,
+        };
+        let all = self.steps.iter().enumerate().map(|(index, step)| {
+            let when = step.when.as_deref();
+            let mut paths =
+                when.map_or_else(BTreeSet::new, |it| expression::needed_paths(it, names));
+            for part in [StepPart::Step(index), StepPart::Child(index)] {
+                if let Some(template) = step.template(part) {
+                    paths.extend(expression::check_args(&template, names).paths);
+                }
+            }
+            paths
         });
         all.collect()
     }

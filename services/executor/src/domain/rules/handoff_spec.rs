@@ -33,7 +33,7 @@ pub(crate) fn load_step_briefing(
     index: usize,
     unknown: &mut Vec<Need>,
 ) -> Option<HandoffFacts> {
-    let planned = plan.plan.steps.get(index)?;
+    let planned = transition.planned(plan, index)?;
     let is_handoff = matches!(planned.action, Action::Handoff(_));
     if !is_handoff && planned.on_error != OnError::Handoff {
         return None;

@@ -5,6 +5,7 @@ mod owned;
 
 use chrono::TimeDelta;
 use holdpoint_contracts::executor::{ChildRunEndReply, ChildRunState};
+use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::{HoldKind, ResumeMode, RunStatus};
 use holdpoint_ids::RunId;
 use serde_json::json;
@@ -162,6 +163,25 @@ fn one_failed_run_fails_all_and_cancels_the_others() {
         // The ends of two are known, so only one gets another state.
         assert_eq!(all, ["open", "open", "cancelled"]);
     }
+}
+
+/// The owners do what a failed run could not. The other runs of the step are cancelled.
+#[test]
+fn the_owners_get_a_step_whose_run_failed() {
+    let mut world = World::started(&ALL.replace("    run:", "    on_error: handoff\n    run:"));
+    let runs = children(&world);
+    end(&mut world, runs[0], RunStatus::Failed);
+    assert_eq!(world.status(), RunStatus::Waiting);
+    for other in &runs[1..] {
+        assert_eq!(newest_state(&world, *other), "cancelled");
+    }
+    let hold = world.run().people().next().unwrap().1.id;
+    let notes = json!({ "notes": "By hand.", "disposition": "return_to_agent" });
+    world.close_as(hold, HoldOutcome::Completed, notes);
+    assert_eq!(
+        world.handed.last().unwrap().args["message"]["notes"],
+        "By hand."
+    );
 }
 
 #[test]

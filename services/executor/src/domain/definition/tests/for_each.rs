@@ -77,10 +77,37 @@ fn wrong_items_are_refused_with_what_is_allowed() {
             "{fields:.60}: {said:?}"
         );
     }
-    for kind in ["wait: 1d", "ask: { question: Go on? }", "handoff: {}"] {
-        let said = one_step(&format!("{kind}\nfor_each: [1]"));
+    for (step, kind) in [
+        ("wait: 1d", "wait"),
+        ("wait_for: go", "wait_for"),
+        ("run: helper", "run"),
+        ("finish: done", "finish"),
+    ] {
+        let said = one_step(&format!("{step}\nfor_each: [1]"));
+        let message = format!(
+            "`for_each` belongs to a `tool`, an `ask` or a `handoff`; a `{kind}` has none."
+        );
+        assert!(said[0].contains(&message), "{said:?}");
+    }
+}
+
+/// People may be asked about each item, and each may go to another person.
+#[test]
+fn people_are_asked_for_each_item() {
+    for step in [
+        "ask: { to: $item.reviewer, question: \"Is {{ item.title }} fine?\", on_timeout: default, default: $item.default }",
+        "handoff: { to: [\"@user.ada\", $item.reviewer], message: \"Call {{ item.title }}\" }",
+    ] {
+        let text = format!("agent: a\nsteps:\n  - {step}\n    for_each: $input.pages\n");
+        let plan = Plan::compile(&text).unwrap_or_else(|errors| panic!("{errors:?}"));
         assert!(
-            said[0].contains("does not have `for_each` with"),
+            plan.steps[0]
+                .describe()
+                .ends_with("for each of $input.pages, 10 at a time")
+        );
+        let said = one_step(step);
+        assert!(
+            said[0].contains("`$item` is the item of `for_each`"),
             "{said:?}"
         );
     }

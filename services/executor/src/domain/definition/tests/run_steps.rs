@@ -79,7 +79,7 @@ fn a_wrong_run_is_refused_with_the_reason() {
         ),
         (
             "run: b\nfor_each: [1]",
-            "This release does not have `for_each` with `run` yet",
+            "`for_each` belongs to a `tool`, an `ask` or a `handoff`; a `run` has none.",
         ),
         (
             "run: b\nretry: { attempts: 2 }",

@@ -94,11 +94,20 @@ fn on_error_is_one_of_four_words() {
             "4 step-01 skiprest | `on_error` is one of `fail`, `continue`, `skip_rest`, `handoff`. | skip_rest"
         ]
     );
-    let said = one_step("ask: { question: Go on? }\non_error: handoff");
-    assert_eq!(
-        said,
-        [
-            "4 step-01 on_error: handoff | `on_error: handoff` belongs to a `tool`; a `ask` has none. | "
-        ]
-    );
+    for step in ["ask: { question: Go on? }", "wait_for: go", "run: helper"] {
+        let text = format!("agent: a\nsteps:\n  - {step}\n    on_error: handoff\n");
+        let plan = Plan::compile(&text).unwrap_or_else(|errors| panic!("{errors:?}"));
+        assert_eq!(plan.steps[0].on_error, OnError::Handoff);
+    }
+    for (step, kind) in [
+        ("wait: 1d", "wait"),
+        ("handoff: {}", "handoff"),
+        ("finish: x", "finish"),
+    ] {
+        let said = one_step(&format!("{step}\non_error: handoff"));
+        let message = format!(
+            "4 step-01 handoff | `on_error: handoff` belongs to a `tool`, `ask`, `wait_for` or `run`; a `{kind}` has none. | "
+        );
+        assert_eq!(said, [message]);
+    }
 }

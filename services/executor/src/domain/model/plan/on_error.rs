@@ -14,6 +14,6 @@ pub enum OnError {
     Continue,
     /// The remaining steps are skipped, and the run completes.
     SkipRest,
-    /// The owners of the workspace get a handoff of the step. Only a tool has this.
+    /// The owners of the workspace get a handoff of the step.
     Handoff,
 }

@@ -166,7 +166,7 @@ fn on_error(chance: u8, action: &Action) -> OnError {
     match chance % 8 {
         1 => OnError::Continue,
         2 => OnError::SkipRest,
-        3 if action.tool().is_some() => OnError::Handoff,
+        3 if !matches!(action.kind(), "wait" | "finish" | "handoff") => OnError::Handoff,
         _ => OnError::Fail,
     }
 }
@@ -219,7 +219,9 @@ pub(in super::super) fn a_plan() -> impl Strategy<Value = Plan> {
                         attempts: 2,
                         ..Retry::NONE
                     }),
-                    for_each: for_each.filter(|_| action.tool().is_some()).map(Box::new),
+                    for_each: for_each
+                        .filter(|_| matches!(action.kind(), "tool" | "ask" | "handoff"))
+                        .map(Box::new),
                     action,
                 },
             )
