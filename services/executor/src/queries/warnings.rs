@@ -1,8 +1,10 @@
-//! Warns of the tools of an agent: no node offers one, nodes disagree about one, or arguments do not fit (D-5).
+//! Warns of what is doubtful in an agent: tools that no node offers or that nodes disagree about, arguments that do not
+//! fit (D-5), unknown people and agents, and paths that lead nowhere.
 //!
 //! A query costs little whatever the workspace and the agent contain: it looks at [`CHECKED_MAX`] tools,
 //! warns [`WARNINGS_MAX`] times at most, and compares spellings and schemas on a blocking thread.
 
+mod paths;
 mod plan;
 mod runs;
 
@@ -11,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use holdpoint_contracts::agent::PlannedStepView;
+use holdpoint_contracts::executor::ListContacts;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::tool::{ToolOffer, ToolSpec};
 use holdpoint_holds::json_schema::{join_errors, literal_errors};
@@ -25,10 +28,14 @@ use crate::domain::plan::Plan;
 use crate::domain::tool::{BUILT_IN, is_built_in};
 use crate::domain::{Tool, ToolEntry};
 use crate::store;
+use paths::{ContactFields, dead_paths};
 use plan::{long_waits, skipped_references};
 
 /// Tools of one agent that are looked at; further ones get no warning.
 const CHECKED_MAX: usize = 200;
+
+/// Contacts whose fields are known to a plan; further ones are not looked at.
+const CONTACTS_MAX: u64 = 100;
 
 /// Warnings of one agent; further ones are left out.
 const WARNINGS_MAX: usize = 100;
@@ -108,15 +115,50 @@ impl ExecutorQueries {
         warnings.extend(self.argument_warnings(&called, schemas.collect()).await);
         warnings.extend(self.people_warnings(workspace, plan).await?);
         warnings.extend(self.run_warnings(workspace, plan).await?);
+        let results = self.result_schemas(workspace, &called).await?;
+        let contacts = self.contact_fields(workspace).await?;
         let (plan, now) = (plan.clone(), self.clock.now());
         let found = self.on_blocking_thread(move || {
-            let mut found = skipped_references(&plan);
+            let mut found = dead_paths(&plan, &results, &contacts, WARNINGS_MAX);
+            found.extend(skipped_references(&plan));
             found.extend(long_waits(&plan, now));
             found
         });
         warnings.extend(found.await.unwrap_or_default());
         warnings.truncate(WARNINGS_MAX);
         Ok(warnings)
+    }
+
+    /// The schemas of the results of called tools that operators or nodes have registered.
+    async fn result_schemas(
+        &self,
+        workspace: &Workspace,
+        steps: &[PlannedStepView],
+    ) -> Result<BTreeMap<String, Value>, QueryError> {
+        let tools = steps.iter().filter_map(|step| step.tool.as_deref());
+        let tools = tools.filter_map(|tool| tool.parse::<ToolName>().ok());
+        let tools: BTreeSet<_> = tools.filter(|tool| !is_built_in(tool.as_str())).collect();
+        let entries = self.tool_entries(workspace, tools.into_iter().take(CHECKED_MAX));
+        let entries = entries.await?.into_iter();
+        let schemas = entries
+            .filter_map(|(name, entry)| Some((name.to_string(), entry.result_schema()?.clone())));
+        Ok(schemas.collect())
+    }
+
+    /// The fields of the first contacts, in the order of their ids.
+    async fn contact_fields(&self, workspace: &Workspace) -> Result<ContactFields, QueryError> {
+        let first = ListContacts {
+            limit: CONTACTS_MAX,
+            cursor: None,
+            email: None,
+            message_ids: Vec::new(),
+        };
+        let contacts = store::list_contacts(&self.db, workspace, &first).await?;
+        let names = contacts.iter().flat_map(|contact| contact.fields.keys());
+        Ok(ContactFields {
+            names: names.cloned().collect(),
+            contacts: contacts.len(),
+        })
     }
 
     /// Arguments that do not fit the schema of a tool, whatever the values of placeholders are.

@@ -189,7 +189,7 @@ fn recipients(step: &PlannedStep) -> Vec<Recipient> {
         .collect()
 }
 
-fn warning(step: &str, message: String) -> FieldError {
+pub(super) fn warning(step: &str, message: String) -> FieldError {
     FieldError {
         step: Some(step.to_owned()),
         message,
