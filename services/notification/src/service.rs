@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdpoint_auth::Trust;
 use holdpoint_clock::Clock;
@@ -73,6 +74,8 @@ impl Notification {
 impl Service for Notification {
     const NAME: &'static str = holdpoint_contracts::notification::SERVICE;
     type Domain = NotificationDomain;
+    /// People do not notice it, and events of the same moment share a commit and a pass of the fan-out.
+    const LINGER: Duration = Duration::from_millis(25);
 
     fn decode(&self, parts: &Parts, body: &[u8]) -> Result<DecodedCommand<Input>, Problem> {
         let reader = Reader {

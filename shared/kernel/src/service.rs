@@ -1,6 +1,8 @@
 //! What a service gives the kernel: its rules ([`Decider`]), its rows ([`Store`]), and the
 //! translation between messages and both ([`Service`], [`Outbound`]).
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use holdpoint_bus::Outgoing;
@@ -26,6 +28,9 @@ pub trait Service: Store<Self::Domain> + Outbound<Self::Domain> + Send + Sync + 
     /// The name in subjects.
     const NAME: &'static str;
     type Domain: Decider;
+    /// How long stored commands may wait for others, so that one commit has more of them. Zero for a service whose
+    /// commits continue runs.
+    const LINGER: Duration = Duration::ZERO;
 
     /// Reads the body of a command into inputs.
     ///

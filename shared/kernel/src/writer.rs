@@ -1,15 +1,11 @@
 //! The database thread: takes the tasks that wait, commits them as one batch, and gives it to the publisher.
-//!
-//! A batch may not contain:
-//! - an atomic task beside others, because its refusal discards all decisions of the batch;
-//! - one idempotency key twice, because the second task is answered from the row of the first;
-//! - more than [`BATCH_COMMANDS_MAX`] commands, unless one message alone has more.
 
 mod batch;
 pub(crate) mod commit;
 mod dead_letter;
 pub(crate) mod delayed_replies;
 mod isolation;
+mod next_batch;
 mod replay;
 
 use std::collections::HashSet;
@@ -30,6 +26,7 @@ use tokio::time::Instant;
 
 use self::commit::{CommitError, CommitInput, StateCache, commit, delete_completed_alone};
 use self::delayed_replies::{DelayedReplies, DelayedReply};
+use self::next_batch::{TAKE_MAX, gather, next_batch};
 use crate::completion::CompletionQueue;
 use crate::crash::{self, Point};
 use crate::dead_letters::requests::DeadLetterCommand;
@@ -41,12 +38,6 @@ use crate::status::KernelStatus;
 use crate::suspects::Suspects;
 use crate::task::Task;
 use crate::{dead_letters, idempotency, outbox};
-
-/// Commands of one batch; one message may bring many.
-const BATCH_COMMANDS_MAX: usize = 1_000;
-
-/// Messages taken from the channel at once.
-const TAKE_MAX: usize = 1_000;
 
 /// How long a completed row may wait for the next commit before it is deleted separately.
 const DELETE_AFTER: Duration = Duration::from_millis(50);
@@ -110,8 +101,12 @@ impl<S: Service> Writer<S> {
         let mut backlog = Vec::new();
         loop {
             backlog.append(&mut self.incidents);
-            if backlog.is_empty() && !self.take(&mut backlog).await {
-                break;
+            if backlog.is_empty() {
+                if !self.take(&mut backlog).await {
+                    break;
+                }
+                let is_stored = |task: &Task<S>| task.origin.is_stored();
+                gather(&mut self.tasks, &mut backlog, S::LINGER, is_stored).await;
             }
             self.status.set_at_work(true);
             self.decide_isolated_ones(&mut backlog).await;
@@ -413,23 +408,6 @@ fn finish<S: Service>(tasks: Vec<Task<S>>, replies: Vec<Option<Bytes>>) -> Vec<F
 /// The verbs of a batch's commands, for crash points.
 fn verbs<S: Service>(tasks: &[Task<S>]) -> Vec<String> {
     crash::verbs(tasks.iter().map(|task| task.raw.subject.as_str()))
-}
-
-/// Takes tasks from the backlog until the next one may not be in the same batch (see the module).
-fn next_batch<S: Service>(backlog: &mut Vec<Task<S>>) -> Vec<Task<S>> {
-    let mut commands = 0;
-    let mut keys = HashSet::new();
-    let is_alone = backlog.first().is_some_and(|task| task.atomic);
-    let end = backlog.iter().enumerate().position(|(place, task)| {
-        commands += task.inputs.len();
-        let is_separate = place > 0 && (is_alone || task.atomic);
-        let key = task.idempotency_key.as_ref().map(|key| key.key.as_str());
-        let is_repeated = key.is_some_and(|key| !keys.insert(key));
-        is_separate || is_repeated || commands > BATCH_COMMANDS_MAX
-    });
-    // The first task is always taken, even above the limit.
-    let rest = end.map(|place| backlog.split_off(place.max(1)));
-    std::mem::replace(backlog, rest.unwrap_or_default())
 }
 
 /// The other tasks are decided together first, then the tasks of the given keys one by one. Attempts are
