@@ -30,17 +30,17 @@ pub(crate) struct Tables {
 
 /// The state of all requests. Each layer of the router clones it, so it is one pointer.
 #[derive(Clone)]
-pub(crate) struct App(Arc<State>);
+pub(crate) struct App(Arc<AppState>);
 
 impl Deref for App {
-    type Target = State;
+    type Target = AppState;
 
-    fn deref(&self) -> &State {
+    fn deref(&self) -> &AppState {
         &self.0
     }
 }
 
-pub(crate) struct State {
+pub(crate) struct AppState {
     pub(crate) bus: Bus,
     pub(crate) clock: Clock,
     pub(crate) readers: DatabaseConnection,
@@ -75,7 +75,7 @@ pub(crate) struct State {
 impl App {
     pub(crate) fn new(deps: Deps, tables: Tables, closing: CancellationToken) -> Self {
         let Tables { readers, writer } = tables;
-        Self(Arc::new(State {
+        Self(Arc::new(AppState {
             people: UserDirectory::new(deps.bus.clone(), readers.clone(), writer.clone()),
             tokens: TokenLookups::default(),
             bus: deps.bus,

@@ -5,7 +5,7 @@
 
 pub(crate) mod runs;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use holdpoint_auth::{Claims, Right};
 use holdpoint_contracts::Problem;

@@ -131,7 +131,8 @@ impl Action {
         let is_allowed = match modifier {
             Modifier::Id(_) => true,
             Modifier::OnError("handoff") => {
-                is_tool || is_ask || matches!(self, Self::Signal(_) | Self::Run { .. })
+                let waits = matches!(self, Self::Signal(_) | Self::Reply { .. });
+                is_tool || is_ask || waits || matches!(self, Self::Run { .. })
             }
             Modifier::OnError(_) => !matches!(self, Self::Finish(_)),
             Modifier::Timeout(Value::Number(_)) => is_handoff,
@@ -154,7 +155,7 @@ impl Action {
                 format!("The effect of the timeout of {label} must be one of `{effects}`")
             }
             Modifier::OnError("handoff") => {
-                "Only a call of a tool, a question, a wait for a signal or a run is handed off if it fails".to_owned()
+                "Only a call of a tool, a question, a wait for a signal or a reply, or a run is handed off if it fails".to_owned()
             }
             Modifier::Timeout(Value::Number(_)) => "Only a handoff has `no timeout`".to_owned(),
             Modifier::Id(_)

@@ -8,7 +8,7 @@ pub mod row;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use holdpoint_contracts::handoff::{self, UserChange, UserView};
 use holdpoint_ids::{RoleName, UserName, Workspace};
@@ -61,6 +61,33 @@ pub async fn find_all(
             .await?;
         for row in rows {
             users.push(read(row)?);
+        }
+    }
+    Ok(users)
+}
+
+/// Finds users of several workspaces; unknown ones are left out.
+///
+/// # Errors
+/// As [`find`].
+pub async fn find_keys(
+    db: &impl ConnectionTrait,
+    keys: &BTreeSet<(Workspace, UserName)>,
+) -> Result<HashMap<(Workspace, UserName), User>, StoreError> {
+    let keys: Vec<_> = keys.iter().collect();
+    let columns = [user::Column::Workspace, user::Column::Name];
+    let mut users = HashMap::new();
+    for chunk in keys.chunks(ROWS_PER_STATEMENT) {
+        let values = chunk.iter();
+        let values = values.map(|(workspace, name)| (workspace.as_str(), name.as_str()));
+        let rows = user::Entity::find()
+            .filter(Expr::tuple(columns.map(Expr::col)).in_tuples(values))
+            .all(db)
+            .await?;
+        for row in rows {
+            let workspace = row.workspace.parse().map_err(user::Entity::broken)?;
+            let user = read(row)?;
+            users.insert((workspace, user.name.clone()), user);
         }
     }
     Ok(users)

@@ -43,6 +43,7 @@ use serde_json::{Map, Value};
 use crate::domain::expression::{self, Names, diagnostic};
 use crate::domain::model::library::Library;
 use crate::domain::model::plan::{Action, Inputs, OnPause, Plan, PlannedStep};
+use crate::domain::model::run::fan_out::{ITEMS_MAX, items_max};
 use step::Draft;
 
 pub(crate) use diagnostics::is_name;
@@ -329,7 +330,8 @@ impl AgentChecker<'_> {
             self.report_step(step, "when", *error);
         }
         if let Some(for_each) = &draft.for_each {
-            if let Some(error) = for_each::items_error(&for_each.items, names.steps) {
+            let most = draft.action.as_ref().map_or(ITEMS_MAX, items_max);
+            if let Some(error) = for_each::items_error(&for_each.items, most, names.steps) {
                 self.report_step(step, "for_each", error);
             }
             self.placeholders_in(step, "for_each", &for_each.items, names);

@@ -28,13 +28,13 @@ use crate::domain::plan::Plan;
 use crate::domain::tool::{BUILT_IN, is_built_in};
 use crate::domain::{Tool, ToolEntry};
 use crate::store;
-use paths::{ContactFields, dead_paths};
+use paths::{KnownFields, dead_paths};
 use plan::{long_waits, skipped_references};
 
 /// Tools of one agent that are looked at; further ones get no warning.
 const CHECKED_MAX: usize = 200;
 
-/// Contacts whose fields are known to a plan; further ones are not looked at.
+/// Most contacts of a workspace whose fields are looked at.
 const CONTACTS_MAX: u64 = 100;
 
 /// Warnings of one agent; further ones are left out.
@@ -115,11 +115,21 @@ impl ExecutorQueries {
         warnings.extend(self.argument_warnings(&called, schemas.collect()).await);
         warnings.extend(self.people_warnings(workspace, plan).await?);
         warnings.extend(self.run_warnings(workspace, plan).await?);
-        let results = self.result_schemas(workspace, &called).await?;
-        let contacts = self.contact_fields(workspace).await?;
-        let (plan, now) = (plan.clone(), self.clock.now());
+        let (plan, now) = (Arc::new(plan.clone()), self.clock.now());
+        let of = Arc::clone(&plan);
+        let paths = self.on_blocking_thread(move || of.needed_paths()).await;
+        let paths = paths.unwrap_or_default();
+        let names_contact = paths.iter().flatten().any(|path| path.root == "contact");
+        let known = KnownFields {
+            results: self.result_schemas(workspace, &called).await?,
+            contact: if names_contact {
+                self.contact_fields(workspace).await?
+            } else {
+                None
+            },
+        };
         let found = self.on_blocking_thread(move || {
-            let mut found = dead_paths(&plan, &results, &contacts, WARNINGS_MAX);
+            let mut found = dead_paths(&plan, paths, &known, WARNINGS_MAX);
             found.extend(skipped_references(&plan));
             found.extend(long_waits(&plan, now));
             found
@@ -145,20 +155,21 @@ impl ExecutorQueries {
         Ok(schemas.collect())
     }
 
-    /// The fields of the first contacts, in the order of their ids.
-    async fn contact_fields(&self, workspace: &Workspace) -> Result<ContactFields, QueryError> {
-        let first = ListContacts {
-            limit: CONTACTS_MAX,
+    /// The fields of all contacts. `None`: there are no contacts, or too many to look at.
+    async fn contact_fields(
+        &self,
+        workspace: &Workspace,
+    ) -> Result<Option<BTreeSet<String>>, QueryError> {
+        let page = ListContacts {
+            limit: CONTACTS_MAX + 1,
             cursor: None,
             email: None,
             message_ids: Vec::new(),
         };
-        let contacts = store::list_contacts(&self.db, workspace, &first).await?;
-        let names = contacts.iter().flat_map(|contact| contact.fields.keys());
-        Ok(ContactFields {
-            names: names.cloned().collect(),
-            contacts: contacts.len(),
-        })
+        let contacts = store::list_contacts(&self.db, workspace, &page).await?;
+        let is_all = u64::try_from(contacts.len()).is_ok_and(|found| found <= CONTACTS_MAX);
+        let fields = contacts.iter().flat_map(|contact| contact.fields.keys());
+        Ok((is_all && !contacts.is_empty()).then(|| fields.cloned().collect()))
     }
 
     /// Arguments that do not fit the schema of a tool, whatever the values of placeholders are.

@@ -1,15 +1,16 @@
 //! Finds the holders of tokens for all requests that wait at the same time, in two statements.
 //!
-//! Each lookup reads the tables after its request arrived, so a revoked token is never found. One request reads for all
-//! that wait, and those that arrive meanwhile are the next batch.
+//! Each lookup reads the tables after its request arrived, so a revoked token is never found. One batch is read at a
+//! time, and the lookups that arrive until its end are the next one.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
 use holdpoint_clock::Clock;
 use holdpoint_contracts::Problem;
 use holdpoint_ids::{UserName, Workspace};
+use holdpoint_store::ROWS_PER_STATEMENT;
 use holdpoint_user_directory::{User, table as directory};
 use sea_orm::DatabaseConnection;
 use tokio::sync::oneshot;
@@ -20,11 +21,12 @@ use crate::store::tokens::{self, Holder};
 /// The holder of a token, and the user if the directory knows it.
 pub(crate) type Found = Option<(Holder, Option<User>)>;
 
-#[derive(Debug, Default)]
+/// Cheap to clone.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct TokenLookups {
-    waiting: Mutex<Vec<Waiting>>,
-    /// Locked while one request reads for all.
-    reading: tokio::sync::Mutex<()>,
+    waiting: Arc<Mutex<Vec<Waiting>>>,
+    /// Locked while a batch is read.
+    reading: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Debug)]
@@ -48,28 +50,34 @@ impl TokenLookups {
         token: &str,
         clock: &Clock,
     ) -> Result<Found, Problem> {
-        loop {
-            let (reply, mut found) = oneshot::channel();
-            self.waiting().push(Waiting {
-                token: token.to_owned(),
-                reply,
-            });
-            tokio::select! {
-                biased;
-                found = &mut found => if let Ok(found) = found {
-                    return found;
-                },
-                reading = self.reading.lock() => {
-                    let batch = std::mem::take(&mut *self.waiting());
-                    answer(readers, batch, clock.now()).await;
-                    drop(reading);
-                    if let Ok(found) = found.await {
-                        return found;
-                    }
-                }
-            }
-            // The request that read for this one was cancelled.
+        if !tokens::is_token(token) {
+            return Ok(None);
         }
+        let (reply, mut found) = oneshot::channel();
+        self.waiting().push(Waiting {
+            token: token.to_owned(),
+            reply,
+        });
+        loop {
+            let reading = tokio::select! {
+                biased;
+                found = &mut found => return found.unwrap_or_else(|_panic| Err(Problem::internal())),
+                reading = Arc::clone(&self.reading).lock_owned() => reading,
+            };
+            let batch = self.next_batch();
+            let (readers, now) = (readers.clone(), clock.now());
+            // A task, because the client of this request may disconnect, and others wait for the batch too.
+            tokio::spawn(async move {
+                answer(&readers, batch, now).await;
+                drop(reading);
+            });
+        }
+    }
+
+    fn next_batch(&self) -> Vec<Waiting> {
+        let mut waiting = self.waiting();
+        let size = waiting.len().min(ROWS_PER_STATEMENT);
+        waiting.drain(..size).collect()
     }
 
     fn waiting(&self) -> MutexGuard<'_, Vec<Waiting>> {
@@ -104,29 +112,19 @@ async fn answer(readers: &DatabaseConnection, batch: Vec<Waiting>, now: DateTime
     }
 }
 
-/// The users that the directory knows. Without one, a request looks for its user alone.
+/// The users that the directory knows. A request whose user is not among them reads it alone.
 async fn users_of(
     readers: &DatabaseConnection,
     holders: impl Iterator<Item = &Holder>,
 ) -> HashMap<(Workspace, UserName), User> {
-    let mut names: BTreeMap<&Workspace, BTreeSet<&UserName>> = BTreeMap::new();
-    for holder in holders {
-        let names = names.entry(&holder.workspace).or_default();
-        names.insert(&holder.user);
-    }
-    let mut users = HashMap::new();
-    for (workspace, names) in names {
-        let names: Vec<UserName> = names.into_iter().cloned().collect();
-        match directory::find_all(readers, workspace, &names).await {
-            Ok(found) => {
-                let keyed = |user: User| ((workspace.clone(), user.name.clone()), user);
-                users.extend(found.into_iter().map(keyed));
-            }
-            Err(error) => {
-                let error: &dyn std::error::Error = &error;
-                tracing::warn!(error, "users of tokens not read together");
-            }
-        }
-    }
-    users
+    let keys = holders.map(|holder| (holder.workspace.clone(), holder.user.clone()));
+    let found = directory::find_keys(readers, &keys.collect()).await;
+    found.unwrap_or_else(|error| {
+        let error: &dyn std::error::Error = &error;
+        tracing::warn!(
+            error,
+            "users of tokens not read together; each request reads its user alone"
+        );
+        HashMap::new()
+    })
 }

@@ -3,7 +3,7 @@
 use holdpoint_contracts::handoff::RequestView;
 use serde_json::json;
 
-pub(super) fn request() -> RequestView {
+pub(crate) fn request() -> RequestView {
     let view = json!({
         "id": "hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1", "kind": "handoff",
         "run": "run_0193aaaabbbb7ccc8dddeeeeeeeeeeee", "step": "step-02", "agent": "outreach",

@@ -190,7 +190,6 @@ pub(crate) async fn holders<'t>(
     tokens: impl Iterator<Item = &'t str>,
     now: DateTime<Utc>,
 ) -> Result<Holders, StoreError> {
-    let tokens = tokens.filter(|token| is_token(token));
     let tokens: HashMap<String, &str> = tokens.map(|token| (digest(token), token)).collect();
     let digests: Vec<&String> = tokens.keys().collect();
     let mut holders = HashMap::new();
@@ -213,7 +212,8 @@ pub(crate) async fn holders<'t>(
     Ok(holders)
 }
 
-fn is_token(text: &str) -> bool {
+/// Whether a text may be a token.
+pub(crate) fn is_token(text: &str) -> bool {
     text.starts_with(PREFIX) && text.len() <= TOKEN_MAX
 }
 

@@ -20,10 +20,20 @@ pub(super) const SYSTEM: &str = "system";
 
 /// Events that may be very many at once. With bound values SQLite would prepare the statement anew for each call, because
 /// an index may have a part of the kinds only.
-const BULK: &str = "kind IN ('run_end','new_lead','deal_won','deal_lost')";
+pub(super) const BULK: &str = "kind IN ('run_end','new_lead','deal_won','deal_lost')";
 
 /// The events that begin and end a request, as literals for the same reason.
-const OF_LIFECYCLES: &str = "kind IN ('opened','taken_over','decided','expired','withdrawn')";
+pub(super) const OF_LIFECYCLES: &str =
+    "kind IN ('opened','taken_over','decided','expired','withdrawn')";
+
+/// The kinds of [`OF_LIFECYCLES`].
+pub(super) const LIFECYCLE: [RequestEventKind; 5] = [
+    RequestEventKind::Opened,
+    RequestEventKind::TakenOver,
+    RequestEventKind::Decided,
+    RequestEventKind::Expired,
+    RequestEventKind::Withdrawn,
+];
 
 /// The kinds of contact events that users are notified of, in the words of their index.
 pub(super) const OF_CONTACTS: &str = "kind IN ('new_lead','deal_won','deal_lost')";
@@ -126,13 +136,6 @@ pub(super) async fn lifecycles(
     workspace: &Workspace,
     holds: &[HoldId],
 ) -> Result<BTreeMap<HoldId, RequestLifecycle>, StoreError> {
-    let kinds = [
-        RequestEventKind::Opened,
-        RequestEventKind::TakenOver,
-        RequestEventKind::Decided,
-        RequestEventKind::Expired,
-        RequestEventKind::Withdrawn,
-    ];
     let mut found: BTreeMap<HoldId, RequestLifecycle> = BTreeMap::new();
     for chunk in holds.chunks(ROWS_PER_STATEMENT) {
         let rows = Entity::find()
@@ -145,7 +148,7 @@ pub(super) async fn lifecycles(
             .all(db)
             .await?;
         for (hold, kind, rev) in rows {
-            let kind = kinds.into_iter().find(|one| one.as_str() == kind);
+            let kind = LIFECYCLE.into_iter().find(|one| one.as_str() == kind);
             let kind = kind.ok_or_else(|| Entity::broken("a kind that was not requested"))?;
             let lifecycle = found
                 .entry(hold.parse().map_err(Entity::broken)?)
@@ -307,7 +310,7 @@ pub(super) async fn fanning(
     rows.iter().map(event).collect()
 }
 
-/// People whom the events of one pass may notify, all in one commit. One event may always have a page of its own.
+/// Recipients whom the events of one pass may notify, all in one commit. One event may always have a page of its own.
 const PEOPLE_MAX: usize = 4 * PAGE;
 
 /// Selects events whose fan-out is pending. Half of them are the oldest, so that a fan-out of many pages ends
@@ -329,7 +332,7 @@ impl FairQueue {
         }
     }
 
-    /// The next events, which may notify at most [`PEOPLE_MAX`] people. Empty: no fan-out is pending.
+    /// The next events, which may notify at most [`PEOPLE_MAX`] recipients. Empty: no fan-out is pending.
     pub(crate) async fn next(
         &mut self,
         db: &impl ConnectionTrait,

@@ -307,6 +307,22 @@ async fn each_fact_has_its_turn(db: &DatabaseConnection) {
     assert_eq!(keys, [event(2).key()]);
 }
 
+/// The literals of the statements are the words of the kinds.
+#[test]
+fn the_kinds_of_statements_are_those_of_events() {
+    use holdpoint_contracts::notification::ContactEventKind;
+    let list = |words: &[&str]| format!("kind IN ('{}')", words.join("','"));
+    let bulk = [
+        event_row::RUN_END,
+        ContactEventKind::NewLead.as_str(),
+        ContactEventKind::DealWon.as_str(),
+        ContactEventKind::DealLost.as_str(),
+    ];
+    assert_eq!(event_row::BULK, list(&bulk));
+    let lifecycle = event_row::LIFECYCLE.map(RequestEventKind::as_str);
+    assert_eq!(event_row::OF_LIFECYCLES, list(&lifecycle));
+}
+
 /// Swift: a pass takes many events that name single users, and few that name roles.
 async fn a_pass_notifies_a_bounded_number_of_people(db: &DatabaseConnection) {
     let workspace: Workspace = "bounded".parse().unwrap();

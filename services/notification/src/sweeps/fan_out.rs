@@ -14,8 +14,8 @@ use crate::Notification;
 use crate::domain::Input;
 use crate::store;
 
-/// Events of each queue in one page.
-const EVENTS: u64 = 32;
+/// Events of each queue in one page. Each may also notify a page of watchers, which few events have.
+const EVENTS: u64 = 20;
 
 /// How long a refresh of the user directory may take. Its pages stay, and the next pass continues.
 const REFRESH_WITHIN: Duration = Duration::from_secs(5);

@@ -12,9 +12,7 @@ use super::diagnostics::{AgentChecker, MAX_NAME, shown};
 use super::step::{Draft, StepReader};
 use crate::domain::expression::{diagnostic, is_placeholder};
 use crate::domain::model::plan::ForEach;
-use crate::domain::model::run::fan_out::{
-    ITEMS_MAX, PARALLEL_DEFAULT, PARALLEL_MAX, child_id, item_of,
-};
+use crate::domain::model::run::fan_out::{PARALLEL_DEFAULT, PARALLEL_MAX, child_id, item_of};
 
 /// Longest id of a step with `for_each`: the ids of its children have the number of an item.
 const ID_CHARS_MAX: usize = MAX_NAME - 5;
@@ -62,13 +60,17 @@ impl StepReader<'_, '_> {
 }
 
 /// What is wrong with the items as they are written, if anything is.
-pub(super) fn items_error(items: &Value, steps: &BTreeMap<String, usize>) -> Option<FieldError> {
+pub(super) fn items_error(
+    items: &Value,
+    most: usize,
+    steps: &BTreeMap<String, usize>,
+) -> Option<FieldError> {
     let message = match items {
         Value::String(text) if is_placeholder(text, steps) => return None,
-        Value::Array(items) if items.len() <= ITEMS_MAX => return None,
+        Value::Array(items) if items.len() <= most => return None,
         Value::Array(items) => {
             let count = items.len();
-            format!("`for_each` has at most {ITEMS_MAX} items; this list has {count}.")
+            format!("`for_each` has at most {most} items here; this list has {count}.")
         }
         _ => "`for_each` is one placeholder, such as `$step-01.orders` or `{{ input.names }}`, or a list.".to_owned(),
     };

@@ -21,8 +21,7 @@ use crate::domain::text::cut;
 #[derive(Debug)]
 pub struct CheckedArgs {
     pub references: BTreeSet<Reference>,
-    /// The paths that must exist, so that no placeholder fails.
-    pub paths: BTreeSet<Path>,
+    pub paths: NamedPaths,
     /// What is wrong with them; the search ends at [`MAX_DIAGNOSTICS`].
     pub diagnostics: Vec<FieldError>,
     /// How many placeholders they hold, as far as they were searched.
@@ -42,7 +41,7 @@ pub struct Names<'a> {
     pub steps: &'a BTreeMap<String, usize>,
     /// By step index, whether it is done before this step. `None` does not look at the order.
     pub before: Option<&'a [bool]>,
-    /// Whether there is an `item`: in the arguments of a step with `for_each`.
+    /// Whether there is an `item`: in `args`, `ask` or `handoff` of a step with `for_each`.
     pub has_item: bool,
 }
 
@@ -56,12 +55,50 @@ pub fn check(condition: &str, names: Names<'_>) -> Result<BTreeSet<Reference>, B
     program.roots().map(|root| names.reference(root)).collect()
 }
 
-/// The paths of a condition that must exist, so that it does not fail. Empty for a condition that is not valid.
+/// The paths that expressions name.
+#[derive(Debug, Default)]
+pub struct NamedPaths {
+    /// Read by an expression.
+    read: BTreeSet<Path>,
+    /// Tested with `has()`.
+    tested: BTreeSet<Path>,
+}
+
+impl NamedPaths {
+    fn add(&mut self, program: &Program) {
+        for (path, is_tested) in program.paths() {
+            let paths = if is_tested {
+                &mut self.tested
+            } else {
+                &mut self.read
+            };
+            paths.insert(path.clone());
+        }
+    }
+
+    /// Adds those of other expressions of the same step.
+    pub fn extend(&mut self, other: Self) {
+        self.read.extend(other.read);
+        self.tested.extend(other.tested);
+    }
+
+    /// The paths that must exist, so that no expression fails: neither they nor what holds them is tested.
+    #[must_use]
+    pub fn needed(self) -> BTreeSet<Path> {
+        let Self { mut read, tested } = self;
+        read.retain(|path| !tested.iter().any(|test| test.holds(path)));
+        read
+    }
+}
+
+/// The paths of a condition; none if it is not valid.
 #[must_use]
-pub fn needed_paths(condition: &str, names: Names<'_>) -> BTreeSet<Path> {
-    let program = compile(condition, names).ok();
-    let paths = program.iter().flat_map(|program| program.needed_paths());
-    paths.cloned().collect()
+pub fn named_paths(condition: &str, names: Names<'_>) -> NamedPaths {
+    let mut paths = NamedPaths::default();
+    if let Ok(program) = compile(condition, names) {
+        paths.add(&program);
+    }
+    paths
 }
 
 fn compile(expression: &str, names: Names<'_>) -> Result<Arc<Program>, Box<FieldError>> {
@@ -76,7 +113,7 @@ pub fn check_args(args: &Value, names: Names<'_>) -> CheckedArgs {
     let mut checker = PlaceholderChecker {
         names,
         found: BTreeSet::new(),
-        paths: BTreeSet::new(),
+        paths: NamedPaths::default(),
         diagnostics: Vec::new(),
         placeholders: 0,
     };
@@ -103,7 +140,7 @@ impl Names<'_> {
             "run" => return Ok(Reference::Run),
             "item" if self.has_item => return Ok(Reference::Item),
             "item" => {
-                let message = "`$item` is the item of `for_each`; use it in the `args` of a step with `for_each`.";
+                let message = "`$item` is the item of `for_each`; use it in `args`, `ask` or `handoff` of a step with `for_each`.";
                 return Err(diagnostic("$item", message).into());
             }
             _ => {}
@@ -154,7 +191,7 @@ impl Names<'_> {
 struct PlaceholderChecker<'a> {
     names: Names<'a>,
     found: BTreeSet<Reference>,
-    paths: BTreeSet<Path>,
+    paths: NamedPaths,
     diagnostics: Vec<FieldError>,
     placeholders: usize,
 }
@@ -211,21 +248,26 @@ impl PlaceholderChecker<'_> {
                 return;
             }
             self.placeholders += 1;
-            match check(expression, self.names) {
-                Ok(references) => {
-                    self.found.extend(references);
-                    self.paths.extend(needed_paths(expression, self.names));
-                }
-                Err(diagnostic) => self.diagnostics.push(*diagnostic),
+            if let Err(diagnostic) = self.expression(expression) {
+                self.diagnostics.push(*diagnostic);
             }
         }
+    }
+
+    fn expression(&mut self, expression: &str) -> Result<(), Box<FieldError>> {
+        let program = compile(expression, self.names)?;
+        for root in program.roots() {
+            self.found.insert(self.names.reference(root)?);
+        }
+        self.paths.add(&program);
+        Ok(())
     }
 
     fn take(&mut self, path: Path) {
         match self.names.reference(&path.root) {
             Ok(reference) => {
                 self.found.insert(reference);
-                self.paths.insert(path);
+                self.paths.read.insert(path);
             }
             Err(diagnostic) => self.diagnostics.push(*diagnostic),
         }

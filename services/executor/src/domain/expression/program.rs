@@ -105,14 +105,10 @@ impl Program {
         roots.into_iter()
     }
 
-    /// The paths that must exist: all that it names, without those that it tests with `has()`.
-    pub(super) fn needed_paths(&self) -> impl Iterator<Item = &Path> {
-        let tested = |path: &Path| {
-            let mut others = self.named.iter();
-            others.any(|other| other.tested && other.path == *path)
-        };
-        let paths = self.named.iter().map(|named| &named.path);
-        paths.filter(move |path| !tested(path))
+    /// All paths that it names, and whether it only tests them with `has()`.
+    pub(super) fn paths(&self) -> impl Iterator<Item = (&Path, bool)> {
+        let named = self.named.iter();
+        named.map(|named| (&named.path, named.tested))
     }
 
     pub(super) fn run(&self, scope: &Scope<'_>, spent: &mut Spent) -> Result<Value, EvalFailure> {

@@ -157,6 +157,11 @@ fn bracket_segment(text: &str) -> Option<(Segment, &str)> {
 }
 
 impl Path {
+    /// Whether it is the other path, or leads to what holds its value.
+    pub(super) fn holds(&self, other: &Self) -> bool {
+        self.root == other.root && other.segments.starts_with(&self.segments)
+    }
+
     /// The value at the end of the path.
     pub(super) fn find<'s>(&self, scope: &'s Scope<'_>) -> Result<&'s Value, PathError> {
         let absent = || PathError::Absent(self.root.clone());

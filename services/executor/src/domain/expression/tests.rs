@@ -365,7 +365,7 @@ fn a_typo_in_a_condition_is_refused_with_the_nearest_name() {
     );
     assert_eq!(
         message("$item.x == 1"),
-        "`$item` is the item of `for_each`; use it in the `args` of a step with `for_each`."
+        "`$item` is the item of `for_each`; use it in `args`, `ask` or `handoff` of a step with `for_each`."
     );
     assert_eq!(message("x.exists(x, x)").split(' ').next(), Some("`x`"));
     assert!(message("contact.replied ==").starts_with("The expression is not valid: Syntax error"));

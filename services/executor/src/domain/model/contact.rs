@@ -15,14 +15,16 @@ pub const ACTIVITIES_KEPT: u64 = 200;
 /// Activities in the context of a handoff.
 pub const ACTIVITIES_SHOWN: u64 = 50;
 
-/// Fields that Holdpoint reads or sets itself, beside the id.
-pub const KNOWN_FIELDS: [&str; 7] = [
+/// Fields that Holdpoint reads or sets itself.
+pub const KNOWN_FIELDS: [&str; 9] = [
     "id",
     "name",
     "email",
+    "owner",
     "replied",
     "sentiment",
     "tags",
+    "deal",
     "deals",
 ];
 

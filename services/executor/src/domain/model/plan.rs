@@ -33,7 +33,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::domain::expression;
-use crate::domain::expression::{Names, Path, Reference};
+use crate::domain::expression::{NamedPaths, Names, Path, Reference};
 use crate::domain::model::plan::person_steps::{ApprovalRule, Ask, Handoff, whom, written};
 use crate::domain::model::plan::run_steps::RunStep;
 use crate::domain::model::plan::signal_steps::{Finish, WaitFor, signal_text};
@@ -397,13 +397,14 @@ impl Plan {
         let all = self.steps.iter().enumerate().map(|(index, step)| {
             let when = step.when.as_deref();
             let mut paths =
-                when.map_or_else(BTreeSet::new, |it| expression::needed_paths(it, names));
-            for part in [StepPart::Step(index), StepPart::Child(index)] {
+                when.map_or_else(NamedPaths::default, |it| expression::named_paths(it, names));
+            let child = step.for_each.is_some().then_some(StepPart::Child(index));
+            for part in [StepPart::Step(index)].into_iter().chain(child) {
                 if let Some(template) = step.template(part) {
                     paths.extend(expression::check_args(&template, names).paths);
                 }
             }
-            paths
+            paths.needed()
         });
         all.collect()
     }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use holdpoint_contracts::history::EventType;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::expression::Reference;
 use crate::domain::model::plan::{PlannedStep, StepPart};
 use crate::domain::model::run::fan_out::{
-    ITEMS_MAX, ITEMS_PER_VALUE, PARALLEL_MAX, RUN_ITEMS_MAX, approval_name, child_id, items_name,
+    ITEMS_PER_VALUE, PARALLEL_MAX, RUN_ITEMS_MAX, approval_name, child_id, items_max, items_name,
 };
 use crate::domain::model::run::{ChildOf, FanOut, Run, Step, StepPhase};
 use crate::domain::model::time::millis_between;
@@ -49,8 +50,9 @@ pub(crate) fn start_fan_out(
         }
     };
     let count = items.len();
-    let Some(total) = u32::try_from(count).ok().filter(|_| count <= ITEMS_MAX) else {
-        let message = format!("`for_each` has {count} items; at most {ITEMS_MAX} are allowed");
+    let most = items_max(&planned.action);
+    let Some(total) = u32::try_from(count).ok().filter(|_| count <= most) else {
+        let message = format!("`for_each` has {count} items; at most {most} are allowed");
         return fail_step(transition, index, TOO_MANY_ITEMS, &message, None);
     };
     let others = items_of_others(&transition.run, index);
@@ -61,13 +63,14 @@ pub(crate) fn start_fan_out(
         return fail_step(transition, index, TOO_MANY_ITEMS, &message, None);
     }
     let now = transition.now;
+    let digest = format!("{:x}", Sha256::digest(json!(items).to_string()));
     let parallel = planned.for_each.as_ref().map(|it| it.parallel);
     let Some(step) = transition.step_mut(index) else {
         return;
     };
     let fan_out = match &step.fan_out {
-        Some(before) => before.renewed(now, total),
-        None => FanOut::new(now, total),
+        Some(before) => before.renewed(now, total, digest),
+        None => FanOut::new(now, total, digest),
     };
     step.fan_out = Some(Box::new(fan_out));
     let row = RowData {

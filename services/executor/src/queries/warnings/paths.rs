@@ -1,7 +1,6 @@
-//! Warns of paths that lead nowhere: fields that the result of a step does not have, inputs that the agent does not
-//! name, and fields that no contact has.
+//! Warns of paths that may lead nowhere: fields that a result or the inputs do not name, and fields that no contact has.
 //!
-//! A path that may lead somewhere gets no warning. A schema that does not say which fields there are allows all.
+//! A schema without `properties`, or with other words for its fields, gets no warning.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,9 +21,12 @@ use crate::domain::plan::{Action, OnError, Plan, PlannedStep};
 const COMPARED_MAX: usize = 500;
 
 /// Words of a schema that say more than its `properties` and `items` do. What they say is not read.
-const COMPOSED: [&str; 10] = [
+const COMPOSED: [&str; 13] = [
     "$ref",
     "$dynamicRef",
+    "$recursiveRef",
+    "dependencies",
+    "unevaluatedProperties",
     "allOf",
     "anyOf",
     "oneOf",
@@ -49,45 +51,52 @@ const HANDOFF: [&str; 10] = [
     "resume_at",
 ];
 
-/// The fields of the contacts that were looked at.
+/// What is known when an agent is planned.
 #[derive(Debug, Default)]
-pub(super) struct ContactFields {
-    pub(super) contacts: usize,
-    pub(super) names: BTreeSet<String>,
+pub(super) struct KnownFields {
+    /// The schemas of the results of tools that are not built in.
+    pub(super) results: BTreeMap<String, Value>,
+    /// The fields of all contacts. `None`: there are no contacts, or too many to look at all of them.
+    pub(super) contact: Option<BTreeSet<String>>,
 }
 
-/// One warning for each path of a step that leads nowhere, at most so many. `results` has the schemas of the results of tools that are not
-/// built in.
+/// One warning for each path of a step that may lead nowhere, at most so many. `paths` are those of the steps, in their
+/// order.
 pub(super) fn dead_paths(
     plan: &Plan,
-    results: &BTreeMap<String, Value>,
-    contacts: &ContactFields,
+    paths: Vec<BTreeSet<Path>>,
+    known: &KnownFields,
     most: usize,
 ) -> Vec<FieldError> {
-    let known = |step: &'_ PlannedStep| result_shape(step, results);
     let steps = plan.steps.iter();
     let mut shapes: BTreeMap<&str, Shape<'_>> = steps
-        .filter_map(|step| Some((step.id.as_str(), known(step)?)))
+        .filter_map(|step| Some((step.id.as_str(), result_shape(step, &known.results)?)))
         .collect();
+    let contact = known.contact.as_ref().map(|fields| {
+        let set = plan.steps.iter().flat_map(fields_set);
+        set.chain(fields.iter().map(String::as_str))
+            .chain(KNOWN_FIELDS)
+            .collect()
+    });
     if let Some(inputs) = &plan.inputs {
         shapes.insert("input", Shape::one(Cow::Borrowed(&inputs.schema)));
     }
     let mut warnings = Vec::new();
-    for (step, paths) in plan.steps.iter().zip(plan.needed_paths()) {
+    for (step, paths) in plan.steps.iter().zip(paths) {
         for path in paths {
             if warnings.len() >= most {
                 return warnings;
             }
             let found = match shapes.get(path.root.as_str()) {
                 Some(shape) => shape.dead_end(&path.segments),
-                None if path.root == "contact" => missing_field(contacts, &path),
+                None if path.root == "contact" => missing_field(contact.as_ref(), &path),
                 None => None,
             };
             if let Some(DeadEnd { why, nearest }) = found {
                 warnings.push(FieldError {
                     text: path.to_string(),
                     nearest,
-                    ..warning(&step.id, format!("`{path}` leads nowhere: {why}."))
+                    ..warning(&step.id, format!("`{path}` may lead nowhere: {why}."))
                 });
             }
         }
@@ -162,7 +171,7 @@ fn dead_end(schema: &Value, segments: &[Segment]) -> Option<DeadEnd> {
                     None => {
                         let known = fields.keys().take(COMPARED_MAX).map(String::as_str);
                         return Some(DeadEnd {
-                            why: format!("there is no field `{key}`"),
+                            why: format!("the schema names no field `{key}`"),
                             nearest: nearest(key, known),
                         });
                     }
@@ -181,24 +190,35 @@ fn types_of(schema: &Value) -> Vec<&str> {
     }
 }
 
-fn missing_field(contacts: &ContactFields, path: &Path) -> Option<DeadEnd> {
-    let Some(Segment::Key(field)) = path.segments.first() else {
+fn missing_field(known: Option<&BTreeSet<&str>>, path: &Path) -> Option<DeadEnd> {
+    let (known, Some(Segment::Key(field))) = (known?, path.segments.first()) else {
         return None;
     };
-    let is_known = contacts.names.contains(field) || KNOWN_FIELDS.contains(&field.as_str());
-    if is_known || contacts.contacts == 0 {
+    if known.contains(field.as_str()) {
         return None;
     }
-    let known = contacts.names.iter().map(String::as_str);
-    let known = known.chain(KNOWN_FIELDS).take(COMPARED_MAX);
-    let why = match contacts.contacts {
-        1 => format!("the contact that exists has no field `{field}`"),
-        some => format!("none of {some} contacts has a field `{field}`"),
-    };
     Some(DeadEnd {
-        why,
-        nearest: nearest(field, known),
+        why: format!("no contact has a field `{field}`"),
+        nearest: nearest(field, known.iter().copied().take(COMPARED_MAX)),
     })
+}
+
+/// The fields of a contact that a step sets.
+fn fields_set(step: &PlannedStep) -> impl Iterator<Item = &str> {
+    let set = match &step.action {
+        Action::Tool { tool, args } if tool == "update_contact" => args.get("set"),
+        Action::Tool { .. }
+        | Action::Wait { .. }
+        | Action::WaitUntil(_)
+        | Action::WaitFor(_)
+        | Action::Ask(_)
+        | Action::Handoff(_)
+        | Action::Run(_)
+        | Action::Finish(_) => None,
+    };
+    let set = set.and_then(Value::as_object);
+    set.into_iter()
+        .flat_map(|set| set.keys().map(String::as_str))
 }
 
 /// What is known of the result of a step. `None`: it may be any value.
@@ -210,19 +230,21 @@ fn result_shape<'s>(step: &PlannedStep, results: &'s BTreeMap<String, Value>) ->
     let schema = match &step.action {
         Action::Tool { tool, args } => match results.get(tool) {
             Some(schema) => Cow::Borrowed(schema),
-            None => Cow::Owned(any_of(&built_in_result_fields(tool, args)?)),
+            None => Cow::Owned(describe_fields(&built_in_result_fields(tool, args)?)),
         },
-        Action::Ask(ask) => Cow::Owned(object(&[
+        Action::Ask(ask) => Cow::Owned(describe_object(&[
             ("answer", answer_schema(ask)),
             ("by", json!({ "type": "string" })),
             ("question_id", json!({ "type": "string" })),
             ("continuation", json!({ "type": "string" })),
         ])),
-        Action::Handoff(_) => Cow::Owned(any_of(&HANDOFF)),
+        Action::Handoff(_) => Cow::Owned(describe_fields(&HANDOFF)),
         Action::Wait { .. } | Action::WaitUntil(_) => {
-            Cow::Owned(any_of(&["waited_ms", "resumed_at"]))
+            Cow::Owned(describe_fields(&["waited_ms", "resumed_at"]))
         }
-        Action::Run(_) => Cow::Owned(any_of(&["run", "agent", "status", "summary", "output"])),
+        Action::Run(_) => Cow::Owned(describe_fields(&[
+            "run", "agent", "status", "summary", "output",
+        ])),
         Action::WaitFor(_) | Action::Finish(_) => return None,
     };
     let runs_all = matches!(&step.action, Action::Run(run) if run.until == RunsUntil::All);
@@ -240,16 +262,16 @@ fn answer_schema(ask: &Ask) -> Value {
     }
 }
 
-fn object(fields: &[(&str, Value)]) -> Value {
+fn describe_object(fields: &[(&str, Value)]) -> Value {
     let fields = fields.iter();
     let fields = fields.map(|(name, schema)| ((*name).to_owned(), schema.clone()));
     json!({ "type": "object", "properties": Value::Object(fields.collect()) })
 }
 
 /// An object with these fields, of any type.
-fn any_of(fields: &[&str]) -> Value {
+fn describe_fields(fields: &[&str]) -> Value {
     let fields: Vec<_> = fields.iter().map(|name| (*name, json!({}))).collect();
-    object(&fields)
+    describe_object(&fields)
 }
 
 #[cfg(test)]
@@ -268,11 +290,11 @@ mod tests {
             "any": {},
         } });
         let results = BTreeMap::from([("orders.find".to_owned(), orders)]);
-        let contacts = ContactFields {
-            contacts: 2,
-            names: BTreeSet::from(["plan".to_owned(), "email".to_owned()]),
+        let known = KnownFields {
+            results,
+            contact: Some(BTreeSet::from(["plan".to_owned()])),
         };
-        let found = dead_paths(&plan, &results, &contacts, 100).into_iter();
+        let found = dead_paths(&plan, plan.needed_paths(), &known, 100).into_iter();
         let found = found.map(|one| format!("{} | {}", one.message, one.nearest.join(", ")));
         found.collect()
     }
@@ -289,31 +311,31 @@ mod tests {
         for (path, said) in [
             (
                 "$find.ordrs",
-                "`$find.ordrs` leads nowhere: there is no field `ordrs`. | orders",
+                "`$find.ordrs` may lead nowhere: the schema names no field `ordrs`. | orders",
             ),
             (
                 "$find.orders.id",
-                "`$find.orders.id` leads nowhere: it is of type `array` there. | ",
+                "`$find.orders.id` may lead nowhere: it is of type `array` there. | ",
             ),
             (
                 "$find.orders[0].nmae",
-                "`$find.orders[0].nmae` leads nowhere: there is no field `nmae`. | ",
+                "`$find.orders[0].nmae` may lead nowhere: the schema names no field `nmae`. | ",
             ),
             (
                 "$find.orders[0].id.x",
-                "`$find.orders[0].id.x` leads nowhere: it is of type `string` there. | ",
+                "`$find.orders[0].id.x` may lead nowhere: it is of type `string` there. | ",
             ),
             (
                 "$find[0]",
-                "`$find[0]` leads nowhere: it is of type `object` there. | ",
+                "`$find[0]` may lead nowhere: it is of type `object` there. | ",
             ),
             (
                 "input.ordr",
-                "`input.ordr` leads nowhere: there is no field `ordr`. | order",
+                "`input.ordr` may lead nowhere: the schema names no field `ordr`. | order",
             ),
             (
                 "contact.plna",
-                "`contact.plna` leads nowhere: none of 2 contacts has a field `plna`. | plan",
+                "`contact.plna` may lead nowhere: no contact has a field `plna`. | plan",
             ),
         ] {
             assert_eq!(after_find(path), [said]);
@@ -326,6 +348,8 @@ mod tests {
             "$find.any.whatever[3]",
             "$find.orders.map(order, order.nmae)",
             "has($find.ordrs) ? $find.ordrs : 1",
+            "has($find.ordrs) && $find.ordrs.text != ''",
+            "contact.owner",
             "input.order",
             "contact.plan",
             "contact.replied",
@@ -394,5 +418,9 @@ mod tests {
             "  - id: find\n    tool: orders.find\n  - tool: log\n    when: $find.ordrs == 1\n    for_each: $find.odrers\n    args: { message: $item.any }\n",
         );
         assert_eq!(said.len(), 2, "{said:?}");
+        let guarded = "  - tool: log\n    when: has(contact.phone)\n    args: { message: $contact.phone.home }\n";
+        assert_eq!(warned(guarded), Vec::<String>::new());
+        let set = "  - tool: update_contact\n    args: { set: { segment: a } }\n  - tool: log\n    args: { message: $contact.segment }\n";
+        assert_eq!(warned(set), Vec::<String>::new());
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
+use holdpoint_auth::Claims;
 use holdpoint_contracts::executor::GetRun;
 use holdpoint_contracts::handoff::{
     Completion, DecideRequest, Decided, Decision, Disposition, GetRequest, ListRequests,
@@ -23,11 +24,15 @@ use crate::call::{Call, JsonBody, OptionalJson};
 use crate::command_outcome::{CommandOutcome, CommandResult};
 use crate::nudges::Topic;
 use crate::problem::{ApiError, ApiResult, JsonResult};
+use crate::redaction::is_named;
 use crate::use_cases::await_request::SHORT_QUERY_INTERVAL;
 use crate::use_cases::decide_request::decide_request;
 
 /// How long the scheduler may take to acknowledge that no timer is left.
 const TIMER_WAIT: Duration = Duration::from_secs(1);
+
+/// Open handoffs of a run that are looked at: most items of a run that are in progress.
+const HANDOFFS_MAX: u64 = 100;
 
 /// Fixed texts (S0-R4).
 const NOT_WAITING: &str = "Cannot complete handoff: Execution not in waiting state";
@@ -110,24 +115,27 @@ fn with_fixed_text(problem: Problem) -> Problem {
     }
 }
 
-/// The handoff that the run waits for. A repeated completion finds the completed one.
+/// The handoff that the run waits for. Of several, it is the only one that is put to the caller. A repeated completion
+/// finds the completed one.
 async fn find_open_handoff(caller: &May<Decide>, run: RunId) -> ApiResult<HoldId> {
-    let query = |status| ListRequests {
-        limit: 1,
+    let query = |status, limit| ListRequests {
+        limit,
         status: Some(status),
         kind: Some(HoldKind::Handoff),
         run: Some(run),
         ..ListRequests::default()
     };
-    for status in [RequestStatus::Open, RequestStatus::Completed] {
-        let Json(page) = caller.query(query(status)).await?;
-        let by_caller = |request: &RequestView| {
-            status == RequestStatus::Open
-                || request.decided_by.as_deref() == Some(caller.claims.user.as_str())
-        };
-        if let Some(request) = page.items.into_iter().find(by_caller) {
-            return Ok(request.id);
-        }
+    let open = query(RequestStatus::Open, HANDOFFS_MAX);
+    let Json(open) = caller.query(open).await?;
+    if let Some(chosen) = choose(&caller.claims, &open.items)? {
+        return Ok(chosen);
+    }
+    let completed = query(RequestStatus::Completed, 1);
+    let Json(completed) = caller.query(completed).await?;
+    let user = caller.claims.user.as_str();
+    let mut completed = completed.items.into_iter();
+    if let Some(own) = completed.find(|request| request.decided_by.as_deref() == Some(user)) {
+        return Ok(own.id);
     }
     match caller.query(GetRun::of(run)).await {
         // The handoff service may not have the request yet; the decision waits for it.
@@ -142,6 +150,27 @@ async fn find_open_handoff(caller: &May<Decide>, run: RunId) -> ApiResult<HoldId
         }
         Err(error) => Err(error),
     }
+}
+
+/// The handoff that a caller means. 409 if it is not clear: each item of a step with `for_each` has a handoff.
+fn choose(claims: &Claims, open: &[RequestView]) -> Result<Option<HoldId>, Problem> {
+    if let [] | [_] = open {
+        return Ok(open.first().map(|request| request.id));
+    }
+    let is_own = |request: &&RequestView| {
+        let is_assigned = request.assignee.as_deref() == Some(claims.user.as_str());
+        is_assigned || request.to.iter().any(|to| is_named(claims, to))
+    };
+    let own: Vec<_> = open.iter().filter(is_own).collect();
+    if let [own] = own.as_slice() {
+        return Ok(Some(own.id));
+    }
+    let ids: Vec<_> = open.iter().map(|request| request.id.to_string()).collect();
+    let detail = format!(
+        "the run waits for several handoffs; complete one of them with `POST /requests/{{id}}/complete`: {}",
+        ids.join(", ")
+    );
+    Err(Problem::new(409, "several_handoffs", detail))
 }
 
 async fn describe_completion(
@@ -186,4 +215,40 @@ async fn has_no_timer(caller: &May<Decide>, request: &RequestView) -> bool {
         drop(timeout_at(latest, changes.next()).await);
     }
     is_cleared
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::redaction::testing::request;
+    use crate::testing::claims;
+
+    /// S0-R4: a run with several handoffs completes the one of the caller, never that of another person.
+    #[test]
+    fn a_caller_completes_their_own_handoff() {
+        let to = |number: u32, to: &str| {
+            let mut request = request();
+            request.id.number = number;
+            (request.to, request.assignee) = (vec![to.to_owned()], None);
+            request
+        };
+        let (ada, bob, sales) = (to(1, "@user.ada"), to(2, "@user.bob"), to(3, "@role.sales"));
+        let chosen = |user, roles: &[&str], open: &[&RequestView]| {
+            let open: Vec<_> = open.iter().copied().cloned().collect();
+            let found = choose(&claims(user, roles), &open);
+            found
+                .map(|id| id.map(|id| id.number))
+                .map_err(|problem| problem.code)
+        };
+        assert_eq!(chosen("bob", &["member"], &[]), Ok(None));
+        assert_eq!(chosen("bob", &["member"], &[&ada]), Ok(Some(1)));
+        assert_eq!(chosen("bob", &["member"], &[&ada, &bob]), Ok(Some(2)));
+        assert_eq!(
+            chosen("eva", &["sales"], &[&ada, &bob, &sales]),
+            Ok(Some(3))
+        );
+        let unclear = Err("several_handoffs".into());
+        assert_eq!(chosen("eva", &["member"], &[&ada, &bob]), unclear);
+        assert_eq!(chosen("bob", &["sales"], &[&bob, &sales]), unclear);
+    }
 }

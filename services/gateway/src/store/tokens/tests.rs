@@ -130,8 +130,8 @@ pub(in crate::store) async fn printed_tokens_do_not_pile_up(tables: &Tables) {
     assert!(holder(readers, &kept, at()).await.unwrap().is_some());
 }
 
-/// Lookups that wait together are answered together, each with its own token. One that is cancelled while it reads for the
-/// others costs them nothing, and a revoked token is not found any more.
+/// Lookups that wait together are answered together, each with its own token. A cancelled one costs the others nothing,
+/// and a revoked token is not found any more.
 pub(in crate::store) async fn lookups_that_wait_together_find_their_own(tables: &Tables) {
     let (lookups, clock) = (TokenLookups::default(), Clock::system());
     let find = |token: &'static str| lookups.find(&tables.readers, token, &clock);

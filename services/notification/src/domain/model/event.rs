@@ -157,8 +157,8 @@ impl FanOutProgress {
         Self::Recipients { left, after: None }
     }
 
-    /// The number of people whom its next page may notify, where a page has at most `page` of them. The first
-    /// watchers are not counted: few people watch one request or one run.
+    /// The number of recipients whom its next page may notify, where a page has at most `page` of them. The first
+    /// watchers are not counted, because few events have many.
     #[must_use]
     pub fn most_people(&self, page: usize) -> usize {
         let is_user = |recipient: &Recipient| matches!(recipient, Recipient::User(_));

@@ -162,6 +162,53 @@ fn a_retry_keeps_what_people_have_answered() {
     assert_eq!(answers(&world), ["yes", "no", "no"]);
 }
 
+/// A retry from an earlier step keeps the answers for the same list only: an answer about one item never counts for
+/// another.
+#[test]
+fn answers_are_kept_for_the_same_list_only() {
+    let steps = format!(
+        "  - id: find\n    tool: pages.find\n{}",
+        ASK.replace("[ada, eva, bob]", "$find.people")
+            .trim_start_matches('\n')
+    );
+    for (list, asked_again) in [
+        (json!(["ada", "eva", "bob"]), vec!["reviews-1", "reviews-2"]),
+        (json!(["eva", "ada", "bob"]), vec!["reviews-0", "reviews-1"]),
+    ] {
+        let mut world = World::started(&steps);
+        world.report("find", done(json!({ "people": ["ada", "eva", "bob"] })));
+        answer(&mut world, "reviews-0", "yes");
+        time_out(&mut world, "reviews-1");
+        world.give(RunInput::Retry {
+            by: owner(),
+            from: Some("find".to_owned()),
+        });
+        world.report("find", done(json!({ "people": list })));
+        let mut asked = asked(&world);
+        asked.sort_unstable();
+        assert_eq!(asked, asked_again, "{list}");
+    }
+}
+
+/// The state of a run names each answered item, so people are asked about fewer items than a tool.
+#[test]
+fn people_are_asked_about_few_items() {
+    for (count, status) in [
+        (1_000, RunStatus::AwaitingInput),
+        (1_001, RunStatus::Failed),
+    ] {
+        let list = vec!["ada"; count].join(", ");
+        let mut world = World::of(&ASK.replace("[ada, eva, bob]", "$input.items"));
+        let mut input = super::world::start_input();
+        let RunInput::Start { input: given, .. } = &mut input else {
+            panic!()
+        };
+        *given = json!({ "items": list.split(", ").collect::<Vec<_>>() });
+        world.give(input);
+        assert_eq!(world.status(), status, "{count}");
+    }
+}
+
 /// S0-T2: each person gets the whole context, and their notes gather in the order of the items.
 #[test]
 fn each_item_is_handed_to_its_person() {

@@ -42,7 +42,7 @@ fn wrong_items_are_refused_with_what_is_allowed() {
         ("for_each: $inptu.x", "looks like a placeholder"),
         (
             many.as_str(),
-            "`for_each` has at most 10000 items; this list has 10001.",
+            "`for_each` has at most 10000 items here; this list has 10001.",
         ),
         (
             "for_each: []\nparallel: 0",

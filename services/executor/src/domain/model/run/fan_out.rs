@@ -7,9 +7,27 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::model::is_default;
+use crate::domain::model::plan::Action;
 
 /// Most items of a fan-out.
 pub const ITEMS_MAX: usize = 10_000;
+
+/// Most items about which people are asked: the state of the run names each item that a person did.
+pub const PEOPLE_ITEMS_MAX: usize = 1_000;
+
+/// Most items of `for_each` of a step that does this.
+#[must_use]
+pub const fn items_max(action: &Action) -> usize {
+    match action {
+        Action::Ask(_) | Action::Handoff(_) => PEOPLE_ITEMS_MAX,
+        Action::Tool { .. }
+        | Action::Wait { .. }
+        | Action::WaitUntil(_)
+        | Action::WaitFor(_)
+        | Action::Run(_)
+        | Action::Finish(_) => ITEMS_MAX,
+    }
+}
 
 /// Most items of all fan-outs of one run: all their children may fail in one decision.
 pub const RUN_ITEMS_MAX: usize = 50_000;
@@ -28,6 +46,9 @@ pub const ITEMS_PER_VALUE: u32 = 100;
 pub struct FanOut {
     pub since: DateTime<Utc>,
     pub total: u32,
+    /// SHA-256 of the items. What people did for an item counts for the same list only.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub digest: String,
     /// The first item whose child has not begun. Children begin in the order of the items.
     pub next: u32,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -90,10 +111,11 @@ impl ChildOf {
 
 impl FanOut {
     #[must_use]
-    pub const fn new(since: DateTime<Utc>, total: u32) -> Self {
+    pub const fn new(since: DateTime<Utc>, total: u32, digest: String) -> Self {
         Self {
             since,
             total,
+            digest,
             next: 0,
             completed: 0,
             failed: 0,
@@ -119,14 +141,19 @@ impl FanOut {
         self.ended() >= self.total
     }
 
-    /// A fan-out of new items. It keeps what fences the old ones, and what people did.
+    /// A fan-out of new items. It keeps what fences the old ones, and what people did if the items are the same.
     #[must_use]
-    pub fn renewed(&self, since: DateTime<Utc>, total: u32) -> Self {
+    pub fn renewed(&self, since: DateTime<Utc>, total: u32, digest: String) -> Self {
+        let is_same = self.digest == digest;
         Self {
             fence: self.fence,
             renewals: self.renewals + 1,
-            by_person: self.by_person.clone(),
-            ..Self::new(since, total)
+            by_person: if is_same {
+                self.by_person.clone()
+            } else {
+                Vec::new()
+            },
+            ..Self::new(since, total, digest)
         }
     }
 
