@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-// Its feature `fast` gives `nkeys` tables, with which a signature takes a third of the time.
+// Its feature `fast` gives `nkeys` the tables that make signatures faster.
 use ed25519_dalek as _;
 use holdpoint_contracts::message::command_text;
 use holdpoint_contracts::{Command, Envelope, IdempotencyKey};
@@ -149,7 +149,7 @@ impl Signer {
 /// The public keys that a service trusts. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Trust {
-    /// Decoded once: that takes as long as a third of a check.
+    /// Decoded once, not for each check.
     keys: Arc<[KeyPair]>,
 }
 
