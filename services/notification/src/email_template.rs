@@ -281,6 +281,9 @@ pub(crate) fn then(request: &RequestView) -> String {
         return "This request has no deadline.".to_owned();
     };
     let then = match (request.on_timeout, request.run.is_some()) {
+        (OnTimeout::Fail, true) if request.step.is_some() => {
+            "then the step fails, and so does the run unless its agent handles that"
+        }
         (OnTimeout::Fail, true) => "then the run fails",
         (OnTimeout::Fail, false) => "then it ends without an answer",
         (OnTimeout::Skip, true) => "then the step is skipped and the run goes on",

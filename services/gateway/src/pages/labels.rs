@@ -130,6 +130,9 @@ pub(super) const fn effect(effect: Effect, has_run: bool) -> &'static str {
 /// The consequence of a missed deadline, as a clause.
 pub(super) const fn timeout_consequence(request: &RequestView) -> &'static str {
     match (request.on_timeout, request.run.is_some()) {
+        (OnTimeout::Fail, true) if request.step.is_some() => {
+            "the step fails, and so does the run unless its agent handles that."
+        }
         (OnTimeout::Fail, true) => "the run fails.",
         (OnTimeout::Fail, false) => "the request ends without an answer.",
         (OnTimeout::Skip, true) => "the step is skipped and the run continues.",

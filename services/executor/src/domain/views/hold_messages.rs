@@ -7,6 +7,7 @@ use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::hold::OnTimeout;
 use holdpoint_contracts::run::HoldKind;
 
+use crate::domain::model::plan::OnError;
 use crate::domain::model::plan::person_steps::whom;
 use crate::domain::model::plan::signal_steps::{OnWaitTimeout, signal_text};
 use crate::domain::model::run::{Backoff, Hold, PersonHold, Run, Step};
@@ -117,6 +118,20 @@ pub(crate) fn hold_message(step: Option<&Step>, on: &PersonHold) -> String {
     }
 }
 
+/// What follows if the deadline fails the step.
+fn late_failure(step: Option<&Step>, on: &PersonHold) -> &'static str {
+    match step.map_or(OnError::Fail, |step| step.on_error) {
+        OnError::Continue => "After the deadline the step fails, and the remaining steps run.",
+        OnError::SkipRest => {
+            "After the deadline the step fails, and the remaining steps are skipped."
+        }
+        OnError::Handoff if on.kind != HoldKind::Handoff => {
+            "After the deadline the owners get a handoff of the step."
+        }
+        OnError::Fail | OnError::Handoff => "After the deadline the run fails.",
+    }
+}
+
 /// What follows from an answer, and from the deadline.
 pub(crate) fn hold_outcome_message(step: Option<&Step>, on: &PersonHold) -> String {
     if on.closing.is_some() {
@@ -144,7 +159,7 @@ pub(crate) fn hold_outcome_message(step: Option<&Step>, on: &PersonHold) -> Stri
     };
     let late = match (on.length_ms, on.on_timeout) {
         (None, _) => "It has no deadline.",
-        (_, OnTimeout::Fail) => "After the deadline the run fails.",
+        (_, OnTimeout::Fail) => late_failure(step, on),
         (_, OnTimeout::Skip) => "After the deadline the step is skipped.",
         (_, OnTimeout::Default) => "After the deadline the default answer counts.",
         (_, OnTimeout::Continue) => "After the deadline the remaining steps run.",

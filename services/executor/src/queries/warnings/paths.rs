@@ -223,11 +223,9 @@ fn fields_set(step: &PlannedStep) -> impl Iterator<Item = &str> {
 
 /// What is known of the result of a step. `None`: it may be any value.
 fn result_shape<'s>(step: &PlannedStep, results: &'s BTreeMap<String, Value>) -> Option<Shape<'s>> {
-    // The owners may complete it by a handoff instead.
-    if step.on_error == OnError::Handoff {
-        return None;
-    }
     let schema = match &step.action {
+        // The owners may complete it by a handoff instead.
+        _ if step.on_error == OnError::Handoff => Cow::Owned(json!({})),
         Action::Tool { tool, args } => match results.get(tool) {
             Some(schema) => Cow::Borrowed(schema),
             None => Cow::Owned(describe_fields(&built_in_result_fields(tool, args)?)),
@@ -398,6 +396,8 @@ mod tests {
             assert_eq!(of(fine), Vec::<String>::new(), "{step}");
             assert_eq!(of(wrong).len(), 1, "{step}");
         }
+        let list = "  - id: it\n    ask: { question: Go on? }\n    for_each: [1]\n    on_error: handoff\n  - tool: log\n    args: { message: $it.answer }\n";
+        assert_eq!(warned(list).len(), 1);
         for open in [
             "wait_for: go",
             "tool: unknown",

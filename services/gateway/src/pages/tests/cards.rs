@@ -36,7 +36,11 @@ fn a_card_shows_everything_that_a_decision_needs() {
 #[test]
 fn a_card_shows_the_consequence_of_a_timeout() {
     for (on_timeout, run, shown) in [
-        ("fail", true, "Otherwise, the run fails."),
+        (
+            "fail",
+            true,
+            "Otherwise, the step fails, and so does the run unless its agent handles that.",
+        ),
         ("skip", true, "the step is skipped"),
         ("default", true, "the default answer applies"),
         ("continue", true, "the run continues without you"),

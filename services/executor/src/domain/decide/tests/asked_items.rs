@@ -256,6 +256,11 @@ fn a_person_may_end_the_run_at_their_item() {
 fn the_owners_get_a_question_without_an_answer() {
     let steps = ASK.replace("parallel: 2", "parallel: 2\n    on_error: handoff");
     let mut world = World::started(&steps);
+    let then = &world.view().waiting_on[0].then;
+    assert!(
+        then.ends_with("After the deadline the owners get a handoff of the step."),
+        "{then}"
+    );
     time_out(&mut world, "reviews-0");
     assert_eq!(world.phase("reviews-0").status(), StepStatus::Waiting);
     let hold = hold_of(&world, "reviews-0");
