@@ -280,7 +280,14 @@ async fn a_desired_state_that_its_receiver_refuses_is_decided_by_its_service() {
     }
     let left = BTreeMap::from([("ear-kept".into(), 1)]);
     assert_eq!(world.desired_states().await, left);
-    assert_eq!(world.counts().await.get(REFUSALS), Some(&1));
+    // On a slow machine it is sent again before its row is deleted, and refused once more.
+    assert!(
+        world
+            .counts()
+            .await
+            .get(REFUSALS)
+            .is_some_and(|count| *count >= 1)
+    );
     assert!(kernel.handle.status().warning().is_some());
     assert_eq!(world.number_of("dead_letters").await, 0);
     kernel.stop().await;
