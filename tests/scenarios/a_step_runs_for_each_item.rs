@@ -85,6 +85,47 @@ async fn results_gather_in_the_order_of_the_items() {
     assert_eq!(dead_letters(&world.up.data_dir()).await.unwrap(), 0);
 }
 
+/// Each person is asked about their item, and the answers gather in the order of the items.
+#[tokio::test]
+async fn each_person_is_asked_about_their_item() {
+    let world = World::with_real_time().await;
+    let each = json!({
+        "id": "each", "for_each": "$input.pages",
+        "ask": { "to": "$item.reviewer", "question": "Is {{ item.title }} fine?", "options": ["yes", "no"] },
+    });
+    let all = json!({
+        "id": "all", "tool": "log", "args": { "message": "{{ $each[0].answer }} {{ $each[1].answer }}" },
+    });
+    world.agent("review", json!([each, all])).await;
+    let pages = json!([
+        { "title": "Home", "reviewer": "@user.owner" },
+        { "title": "Prices", "reviewer": "@role.owner" },
+    ]);
+    let id = world
+        .start_run("review", json!({ "input": { "pages": pages } }))
+        .await;
+    for (step, question, to, answer) in [
+        ("each-1", "Is Prices fine?", "@role.owner", "no"),
+        ("each-0", "Is Home fine?", "@user.owner", "yes"),
+    ] {
+        let asked = until(PATIENCE, "the person of the item is asked", async || {
+            let (_, page) = world.up.get(&format!("/requests?run={id}")).await.ok()?;
+            let mut items = page["items"].as_array()?.iter();
+            items.find(|request| request["step"] == step).cloned()
+        });
+        let asked = asked.await.unwrap();
+        assert_eq!(asked["question"], question);
+        assert_eq!(asked["to"], json!([to]));
+        let path = format!("/requests/{}/respond", asked["id"].as_str().unwrap());
+        let body = json!({ "answer": answer });
+        let (status, decided) = world.up.post(&path, &body).await.unwrap();
+        assert_eq!(status, 200, "{decided}");
+    }
+    let run = world.until_status(&id, "completed").await;
+    assert_eq!(step(&run, "all")["request"]["message"], "yes no");
+    assert_eq!(dead_letters(&world.up.data_dir()).await.unwrap(), 0);
+}
+
 /// The most items that are allowed end within seconds, and reading the run shows a bounded part of them.
 #[tokio::test]
 async fn ten_thousand_items_end_within_seconds() {

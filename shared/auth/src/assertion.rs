@@ -161,7 +161,7 @@ impl fmt::Debug for Trust {
 }
 
 impl Trust {
-    /// A text that is not a public key trusts nobody.
+    /// A text that is not a public key is left out.
     #[must_use]
     pub fn new(keys: &[String]) -> Self {
         let keys = keys.iter();

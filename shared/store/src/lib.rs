@@ -142,8 +142,8 @@ async fn open(location: &Location, connections: u32) -> Result<DatabaseConnectio
         .max_connections(connections)
         .min_connections(1)
         .acquire_timeout(ACQUIRE_TIMEOUT)
-        // The pool's search for old connections counts down from its number of idle ones. That number is wrong for a
-        // moment when a connection is taken while another task returns it, and the search then never ends.
+        // The pool's search for old connections does one round for each idle connection. Their number falls below zero
+        // if a connection is taken while another task returns it. It is unsigned, so the search then never ends.
         .idle_timeout(None)
         .max_lifetime(None)
         .sqlx_logging(false)

@@ -21,11 +21,10 @@ use crate::store::tokens::{self, Holder};
 /// The holder of a token, and the user if the directory knows it.
 pub(crate) type Found = Option<(Holder, Option<User>)>;
 
-/// Cheap to clone.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct TokenLookups {
-    waiting: Arc<Mutex<Vec<Waiting>>>,
-    /// Locked while a batch is read.
+    waiting: Mutex<Vec<Waiting>>,
+    /// Locked while a batch is read, also after its request was cancelled.
     reading: Arc<tokio::sync::Mutex<()>>,
 }
 

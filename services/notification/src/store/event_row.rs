@@ -347,25 +347,20 @@ impl FairQueue {
                 self.skipped = skipped;
             }
         }
-        let (mut oldest, mut others) = (oldest.into_iter(), others.into_iter());
+        let oldest = oldest.into_iter().map(|event| (event, 0)).enumerate();
+        let others = others.into_iter().map(|event| (event, 1)).enumerate();
+        // One of each in turn, so that a pass that ends early has both.
+        let mut turns: Vec<_> = oldest.chain(others).collect();
+        turns.sort_by_key(|(turn, _)| *turn);
         let (mut next, mut people) = (Vec::new(), 0);
-        loop {
-            let pair = [(oldest.next(), 0), (others.next(), 1)];
-            let found = pair
-                .into_iter()
-                .filter_map(|(event, rotates)| Some((event?, rotates)));
-            let before = next.len();
-            for ((key, most), rotates) in found {
-                people += most;
-                if people > PEOPLE_MAX && !next.is_empty() {
-                    return Ok(next);
-                }
-                next.push(key);
-                self.skipped += rotates;
+        for (_, ((key, most), rotates)) in turns {
+            people += most;
+            if people > PEOPLE_MAX && !next.is_empty() {
+                break;
             }
-            if next.len() == before {
-                return Ok(next);
-            }
+            next.push(key);
+            self.skipped += rotates;
         }
+        Ok(next)
     }
 }

@@ -20,7 +20,7 @@ const BATCH_COMMANDS_MAX: usize = 1_000;
 /// Messages taken from the channel at once.
 pub(super) const TAKE_MAX: usize = 1_000;
 
-/// Takes further tasks for a while, as long as nobody waits for one of them.
+/// Takes further tasks for the time `linger`. A task that may not wait ends that at once.
 pub(super) async fn gather<T>(
     tasks: &mut mpsc::Receiver<T>,
     taken: &mut Vec<T>,
@@ -65,7 +65,7 @@ mod tests {
 
     /// Swift: tasks that may wait are gathered, and one that may not ends the wait at once.
     #[tokio::test]
-    async fn tasks_are_gathered_until_somebody_waits() {
+    async fn tasks_are_gathered_until_one_may_not_wait() {
         const LONG: Duration = Duration::from_secs(3_600);
         let (send, mut tasks) = mpsc::channel(10);
         for may_wait in [true, true, false, true] {

@@ -366,11 +366,7 @@ impl Plan {
     #[must_use]
     pub fn unguarded_results(&self) -> Vec<BTreeSet<usize>> {
         let steps = self.indexes();
-        let names = Names {
-            steps: &steps,
-            before: None,
-            has_item: true,
-        };
+        let names = all_names(&steps);
         let all = self.steps.iter().enumerate().map(|(index, step)| {
             let mut used = self.arg_references(StepPart::Step(index), &steps);
             if step.for_each.is_some() {
@@ -389,11 +385,7 @@ impl Plan {
     #[must_use]
     pub fn needed_paths(&self) -> Vec<BTreeSet<Path>> {
         let steps = self.indexes();
-        let names = Names {
-            steps: &steps,
-            before: None,
-            has_item: true,
-        };
+        let names = all_names(&steps);
         let all = self.steps.iter().enumerate().map(|(index, step)| {
             let when = step.when.as_deref();
             let mut paths =
@@ -418,12 +410,7 @@ impl Plan {
         let Some(template) = step.and_then(|step| step.template(part)) else {
             return BTreeSet::new();
         };
-        let names = Names {
-            steps,
-            before: None,
-            has_item: true,
-        };
-        expression::check_args(&template, names).references
+        expression::check_args(&template, all_names(steps)).references
     }
 
     fn indexes(&self) -> BTreeMap<String, usize> {
@@ -439,6 +426,15 @@ impl Plan {
         let indexes = references.into_iter().filter_map(Reference::try_as_step);
         let steps = indexes.filter_map(|at| self.steps.get(at));
         steps.map(|step| step.id.clone()).collect()
+    }
+}
+
+/// All that an expression of a compiled plan may name.
+const fn all_names(steps: &BTreeMap<String, usize>) -> Names<'_> {
+    Names {
+        steps,
+        before: None,
+        has_item: true,
     }
 }
 

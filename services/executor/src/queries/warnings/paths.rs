@@ -51,7 +51,7 @@ const HANDOFF: [&str; 10] = [
     "resume_at",
 ];
 
-/// What is known when an agent is planned.
+/// The fields that results and contacts have when an agent is planned.
 #[derive(Debug, Default)]
 pub(super) struct KnownFields {
     /// The schemas of the results of tools that are not built in.
@@ -104,7 +104,7 @@ pub(super) fn dead_paths(
     warnings
 }
 
-/// What is known of a value.
+/// The schema of a value.
 struct Shape<'s> {
     schema: Cow<'s, Value>,
     /// The value is a list, and the schema is that of its items.
@@ -205,23 +205,17 @@ fn missing_field(known: Option<&BTreeSet<&str>>, path: &Path) -> Option<DeadEnd>
 
 /// The fields of a contact that a step sets.
 fn fields_set(step: &PlannedStep) -> impl Iterator<Item = &str> {
-    let set = match &step.action {
-        Action::Tool { tool, args } if tool == "update_contact" => args.get("set"),
-        Action::Tool { .. }
-        | Action::Wait { .. }
-        | Action::WaitUntil(_)
-        | Action::WaitFor(_)
-        | Action::Ask(_)
-        | Action::Handoff(_)
-        | Action::Run(_)
-        | Action::Finish(_) => None,
+    let args = if let Action::Tool { tool, args } = &step.action {
+        Some(args).filter(|_| tool == "update_contact")
+    } else {
+        None
     };
-    let set = set.and_then(Value::as_object);
+    let set = args.and_then(|args| args.get("set")?.as_object());
     set.into_iter()
         .flat_map(|set| set.keys().map(String::as_str))
 }
 
-/// What is known of the result of a step. `None`: it may be any value.
+/// The schema of the result of a step. `None`: it may be any value.
 fn result_shape<'s>(step: &PlannedStep, results: &'s BTreeMap<String, Value>) -> Option<Shape<'s>> {
     let schema = match &step.action {
         // The owners may complete it by a handoff instead.

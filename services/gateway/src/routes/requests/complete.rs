@@ -34,6 +34,9 @@ const TIMER_WAIT: Duration = Duration::from_secs(1);
 /// Open handoffs of a run that are looked at: most items of a run that are in progress.
 const HANDOFFS_MAX: u64 = 100;
 
+/// Handoffs that an error names.
+const HANDOFFS_NAMED: usize = 10;
+
 /// Fixed texts (S0-R4).
 const NOT_WAITING: &str = "Cannot complete handoff: Execution not in waiting state";
 const NOT_FOUND: &str = "Cannot complete handoff: Execution not found";
@@ -139,12 +142,15 @@ async fn find_open_handoff(caller: &May<Decide>, run: RunId) -> ApiResult<HoldId
     }
     match caller.query(GetRun::of(run)).await {
         // The handoff service may not have the request yet; the decision waits for it.
-        Ok(Json(run)) => run
-            .waiting_on
-            .iter()
-            .find(|on| on.kind == HoldKind::Handoff)
-            .map(|on| on.id)
-            .ok_or_else(|| ApiError(Problem::new(409, "not_waiting", NOT_WAITING))),
+        Ok(Json(run)) => {
+            let waiting = run.waiting_on.iter();
+            let handoffs = waiting.filter(|on| on.kind == HoldKind::Handoff);
+            match handoffs.map(|on| on.id).collect::<Vec<_>>().as_slice() {
+                [] => Err(ApiError(Problem::new(409, "not_waiting", NOT_WAITING))),
+                [one] => Ok(*one),
+                several => Err(ApiError(several_handoffs(several))),
+            }
+        }
         Err(ApiError(problem)) if problem.status == 404 => {
             Err(ApiError(Problem::not_found(NOT_FOUND)))
         }
@@ -165,12 +171,19 @@ fn choose(claims: &Claims, open: &[RequestView]) -> Result<Option<HoldId>, Probl
     if let [own] = own.as_slice() {
         return Ok(Some(own.id));
     }
-    let ids: Vec<_> = open.iter().map(|request| request.id.to_string()).collect();
+    let ids: Vec<_> = open.iter().map(|request| request.id).collect();
+    Err(several_handoffs(&ids))
+}
+
+fn several_handoffs(handoffs: &[HoldId]) -> Problem {
+    let named = handoffs.iter().take(HANDOFFS_NAMED);
+    let named: Vec<_> = named.map(ToString::to_string).collect();
     let detail = format!(
-        "the run waits for several handoffs; complete one of them with `POST /requests/{{id}}/complete`: {}",
-        ids.join(", ")
+        "the run waits for {} handoffs; complete one with `POST /requests/{{id}}/complete`, such as {}",
+        handoffs.len(),
+        named.join(", ")
     );
-    Err(Problem::new(409, "several_handoffs", detail))
+    Problem::new(409, "several_handoffs", detail)
 }
 
 async fn describe_completion(

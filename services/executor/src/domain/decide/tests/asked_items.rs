@@ -39,7 +39,7 @@ fn hold_of(world: &World, step: &str) -> HoldId {
     let holds = holds(world);
     let found = holds.iter().find(|(of, _)| of == step);
     found
-        .unwrap_or_else(|| panic!("{step} asks nobody: {holds:?}"))
+        .unwrap_or_else(|| panic!("{step} has no request: {holds:?}"))
         .1
 }
 
