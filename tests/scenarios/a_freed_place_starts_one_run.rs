@@ -35,7 +35,7 @@ async fn a_killed_hand_over_starts_the_next_run_once() {
             runs.push(run["id"].as_str().unwrap().to_owned());
         }
         executor.terminate().await;
-        let crash = format!("executor:{point}:1:executor");
+        let crash = format!("executor:{point}:1:queued_runs");
         let mut doomed = ground.serve_doomed("executor", &crash).await;
         // The gateway keeps the command until an executor takes it.
         let (status, body) = api

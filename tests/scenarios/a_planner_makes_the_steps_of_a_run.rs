@@ -104,6 +104,15 @@ async fn a_plan_survives_a_kill(args: &[&str]) {
         request["context"]["plan"][0], "step-01: Wait 2 seconds",
         "{request}"
     );
+    let edited = json!({ "edited_args": { "steps": [{ "tool": "plans.make" }] } });
+    let (status, refused) = up.post(&format!("{path}/approve"), &edited).await.unwrap();
+    assert_eq!(
+        (status, &refused["code"]),
+        (422, &json!("invalid_plan")),
+        "{refused}"
+    );
+    let error = refused["errors"][0]["message"].as_str().unwrap();
+    assert!(error.contains("plans.make"), "{refused}");
     let body = json!({ "approved_steps": ["start-plan"], "digests": { "start-plan": digest } });
     let (status, run) = up
         .post(&format!("/runs/{id}/approve"), &body)

@@ -1,5 +1,6 @@
 //! A run waits for the reply of its contact, and goes on when it comes.
 
+use holdpoint_testkit::postgres;
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -29,10 +30,22 @@ async fn set_replied(world: &World, contact: &str) {
     assert_eq!(status, 200);
 }
 
-/// Words 1: the reply of one contact wakes its runs at once, and no other run.
 #[tokio::test]
 async fn a_reply_wakes_the_runs_of_its_contact() {
-    let world = World::with_test_clock().await;
+    a_reply_wakes_its_runs(&[]).await;
+}
+
+#[tokio::test]
+async fn a_reply_wakes_the_runs_of_its_contact_on_postgres() {
+    let Some(postgres) = postgres().await.unwrap() else {
+        return;
+    };
+    a_reply_wakes_its_runs(&["--database-url", &postgres.url]).await;
+}
+
+/// Words 1: the reply of one contact wakes its runs at once, and no other run.
+async fn a_reply_wakes_its_runs(args: &[&str]) {
+    let world = World::with_test_clock_and(args).await;
     let (status, applied) = world.up.post_yaml("/agents", AGENT).await.unwrap();
     assert_eq!(status, 201, "{applied}");
     let (first, second) = (start(&world, "ann").await, start(&world, "ann").await);

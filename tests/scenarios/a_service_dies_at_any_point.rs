@@ -5,6 +5,7 @@
 //! notifications. At the end of a row no message is unsent, unacknowledged or in the dead letters.
 
 mod commands;
+mod sweeps;
 mod workloads;
 
 use std::time::Duration;
@@ -34,6 +35,10 @@ enum Workload {
     /// A run fails at a call, and an operator retries it.
     Retries,
     Signals,
+    /// A run waits for a reply of its contact, which comes.
+    Replies,
+    /// A user with an open request is disabled.
+    Leaving,
     /// A run starts three child runs, and cancels two of them.
     ChildRuns,
     /// A run is suspended and resumed.
@@ -59,7 +64,7 @@ enum Workload {
 }
 
 /// Service, verb, whether the message comes through the stream, and the workload. A core request is never acked. The
-/// inputs of a service's own sweeps have its name as the verb.
+/// inputs of a sweep have its name as the verb, and other inputs of a service itself have that of the service.
 struct Row(&'static str, &'static str, bool, Workload);
 
 const ROWS: [Row; 14] = [
@@ -123,14 +128,14 @@ const POINTS: [&str; 6] = [
     "acked",
 ];
 
-/// The inputs of the notification service itself. The first one is the fan-out. The third one reports a callback; when
-/// it is lost, the callback is repeated under its id after its lease of two minutes.
+/// The inputs of the notification service itself. The last one reports a callback; when it is lost, the callback is
+/// repeated under its id after its lease of two minutes.
 const ITS_OWN: [&str; 3] = [
-    "notification:fetched:1:notification",
-    "notification:decided:1:notification",
+    "notification:fetched:1:fan_out",
+    "notification:decided:1:fan_out",
     CLAIMED,
 ];
-const CLAIMED: &str = "notification:fetched:3:notification";
+const CLAIMED: &str = "notification:fetched:1:notification";
 const CLAIM_OVER: Duration = Duration::from_secs(180);
 
 /// M-2, "Races": a service that dies at any point loses nothing and handles nothing twice, and the others continue.
@@ -139,14 +144,15 @@ async fn no_message_is_lost_or_handled_twice() {
     play_all(&ROWS, &POINTS, None).await;
 }
 
-/// Mend C-17, B-13: the same for every command of people and programs.
+/// Mend C-17, B-13, Words: the same for every command of people and programs, and for the sweeps of the services.
 #[tokio::test]
 async fn no_command_is_lost_or_done_twice() {
     let points = match is_exhaustive() {
         true => &POINTS[..],
         false => &POINTS_IN_CI,
     };
-    play_all(&commands::COMMANDS, points, None).await;
+    let rows = commands::COMMANDS.iter().chain(&sweeps::SWEEPS);
+    play_all(rows, points, None).await;
 }
 
 /// Mend C-17: the same on Postgres. The inputs of the notification service itself take minutes and are played on
@@ -157,7 +163,7 @@ async fn nothing_is_lost_or_done_twice_on_postgres() {
         return;
     };
     let rows = ROWS.iter().filter(|row| row.0 != row.1);
-    let rows = rows.chain(&commands::COMMANDS);
+    let rows = rows.chain(&commands::COMMANDS).chain(&sweeps::SWEEPS);
     let migrated = Migrated::on(postgres).await.unwrap();
     let (every, points) = match is_exhaustive() {
         true => (1, &POINTS_IN_CI[..]),
@@ -298,6 +304,8 @@ impl Fleet {
                 Workload::RunRequests => trial.ask_in_runs().await,
                 Workload::Retries => trial.retry_run().await,
                 Workload::Signals => trial.signal_run().await,
+                Workload::Replies => trial.await_reply().await,
+                Workload::Leaving => trial.disable_recipient().await,
                 Workload::ChildRuns => trial.start_child_runs().await,
                 Workload::Suspensions => trial.suspend_run().await,
                 Workload::ManyRuns => trial.act_on_many_runs().await,

@@ -53,8 +53,38 @@ async fn the_four_lines_of_the_outreach_run() {
         .unwrap();
     assert_eq!(status, 200, "{request}");
     assert_eq!(request["warm_lead"], true, "{request}");
+    assert_briefing(&request["context"]);
     world.advance("3 days").await;
     assert_eq!(world.run(&runs[1]).await["status"], "completed");
+}
+
+/// S0-T2: the context of the handoff, field by field.
+fn assert_briefing(context: &Value) {
+    let contact = &context["contact"];
+    for (field, value) in [("id", "bob"), ("email", "bob@x.example"), ("company", "X")] {
+        assert_eq!(contact[field], value, "{context}");
+    }
+    assert_eq!(contact["sentiment"], "positive", "{context}");
+    let emails = context["emails"].as_array().unwrap();
+    assert_eq!(emails.len(), 1, "{context}");
+    assert_eq!(emails[0]["step"], "step-01", "{context}");
+    assert_eq!(emails[0]["to"], "bob@x.example", "{context}");
+    assert_eq!(emails[0]["subject"], "Introduction", "{context}");
+    let conditions = context["conditions"].as_array().unwrap().iter();
+    let conditions = conditions.map(|it| (it["step"].as_str().unwrap(), it["outcome"].clone()));
+    let expected = [("step-03", json!(false)), ("step-04", json!(true))];
+    assert_eq!(conditions.collect::<Vec<_>>(), expected, "{context}");
+    for empty in ["searches", "deals", "findings"] {
+        assert_eq!(context[empty], json!([]), "{empty}: {context}");
+    }
+    let actions = context["actions"].as_array().unwrap().iter();
+    let actions: Vec<_> = actions.map(|it| it["step"].as_str().unwrap()).collect();
+    assert_eq!(actions, ["step-01", "step-02", "step-03"], "{context}");
+    let activities = context["activities"].as_array().unwrap();
+    assert_eq!(activities[0]["kind"], "email_out", "{context}");
+    let advice = context["recommended_action"].as_str().unwrap();
+    assert_eq!(advice, "Agent requires attention", "{context}");
+    assert_eq!(context["omitted"], json!({}), "{context}");
 }
 
 /// Words 1: an unknown line is refused with its place, what was understood, and the nearest forms.

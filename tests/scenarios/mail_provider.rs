@@ -34,10 +34,15 @@ impl Provider {
             .await;
         let (status, made) = made.unwrap();
         assert_eq!(status, 201, "{made}");
+        Self::of(&world.up.url, &made)
+    }
+
+    /// The hook that a gateway has made.
+    pub(crate) fn of(url: &str, made: &Value) -> Self {
         let secret = made["secret"].as_str().unwrap();
         assert!(secret.starts_with("whsec_"));
         Self {
-            url: format!("{}{}", world.up.url, made["path"].as_str().unwrap()),
+            url: format!("{url}{}", made["path"].as_str().unwrap()),
             secret: WebhookSecret::read(secret).unwrap(),
             client: reqwest::Client::new(),
         }

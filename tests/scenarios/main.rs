@@ -122,6 +122,7 @@ mod too_much_is_refused_and_delays_no_other_caller;
 mod two_hundred_wait_and_two_hundred_work;
 mod two_replicas_share_the_approvals;
 mod two_replicas_share_the_limits;
+mod two_replicas_share_the_replies;
 mod two_replicas_share_the_work;
 mod two_versions_share_one_bus;
 mod webhooks_are_called;

@@ -34,6 +34,11 @@ impl World {
         Self::start(false, &[], args).await
     }
 
+    /// A system with a test clock and more arguments.
+    pub(crate) async fn with_test_clock_and(args: &[&str]) -> Self {
+        Self::start(true, &[], args).await
+    }
+
     /// A system with a test clock and more environment variables.
     pub(crate) async fn with_env(env: &[(&str, &str)]) -> Self {
         Self::start(true, env, &[]).await

@@ -16,6 +16,7 @@ use holdpoint_egress::EgressPolicy;
 use holdpoint_executor::Executor;
 use holdpoint_executor::domain::expression::{self, Scope};
 use holdpoint_executor::domain::plan::Plan;
+use holdpoint_executor::domain::rehearsal::script::Script;
 use holdpoint_handoff::Handoff;
 use holdpoint_kernel::Service;
 use holdpoint_notification::{Notification, PublicUrl};
@@ -175,6 +176,46 @@ fn agents() {
     texts.push(json!({ "agent": "a", "steps": [{ "wait": "5 days" }] }).to_string());
     try_texts("agents", &texts, |text| {
         drop(Plan::compile_with(text, None));
+    });
+}
+
+/// Words: every way to write a form, and the texts that are refused.
+#[test]
+fn instructions() {
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/instructions/src/tests/forms");
+    let files = std::fs::read_dir(folder).unwrap();
+    let texts = files.map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap());
+    let mut lines: Vec<_> = texts
+        .flat_map(|text| {
+            text.lines()
+                .map(|line| line.trim().to_owned())
+                .collect::<Vec<_>>()
+        })
+        .filter(|line| !line.is_empty())
+        .collect();
+    assert!(lines.len() > 500, "{}", lines.len());
+    lines.push("Wait 5 days\nIf no reply, log \"x\"\nOtherwise, finish".to_owned());
+    try_texts("instructions", &lines, |text| {
+        if let Ok(steps) = holdpoint_instructions::compile(text) {
+            for step in steps {
+                drop(holdpoint_instructions::write_step(&step.fields));
+            }
+        }
+    });
+}
+
+#[test]
+fn scripts_of_rehearsals() {
+    let plan = Plan::compile_with(&file("examples/outreach.yaml"), None).unwrap();
+    let texts = [
+        file("examples/outreach-script.yaml"),
+        "tools: [{ step: step-01, times: 2, fail: The server answered 503. }]".to_owned(),
+        "people: [{ kind: handoff, after: 4 hours, do: complete, comment: x }]".to_owned(),
+        "input: { a: 1 }\nsignals: [{ name: paid, after: 2 days, data: { n: 1 } }]".to_owned(),
+    ];
+    try_texts("scripts of rehearsals", &texts, |text| {
+        drop(Script::parse(text, &plan));
     });
 }
 

@@ -4,6 +4,7 @@ mod blobs;
 mod child_runs;
 mod contact_search;
 mod early_calls;
+mod edited_plan;
 mod erasure;
 mod library;
 mod mail_thread;
@@ -32,9 +33,9 @@ use holdpoint_contracts::agent::{AgentView, GetAgentStats};
 use holdpoint_contracts::contact::{Activity, ContactView};
 use holdpoint_contracts::erasure::GetErasure;
 use holdpoint_contracts::executor::{
-    GetAgent, GetContact, GetHistory, GetLibraryEntry, GetMailThread, GetRun, GetTool, HistoryPage,
-    ListActivities, ListAgents, ListClaims, ListContacts, ListLibrary, ListNodes, ListRuns,
-    ListTools, PlanAgent, PlannedAgent, SERVICE, SearchContacts,
+    CheckEditedPlan, GetAgent, GetContact, GetHistory, GetLibraryEntry, GetMailThread, GetRun,
+    GetTool, HistoryPage, ListActivities, ListAgents, ListClaims, ListContacts, ListLibrary,
+    ListNodes, ListRuns, ListTools, PlanAgent, PlannedAgent, SERVICE, SearchContacts,
 };
 use holdpoint_contracts::message::Query;
 use holdpoint_contracts::operation::{
@@ -127,6 +128,9 @@ impl ExecutorQueries {
     ) -> Result<Value, QueryError> {
         let reply = match query {
             PlanAgent::NAME => write_reply(self.plan(workspace, read_query(body)?).await?),
+            CheckEditedPlan::NAME => {
+                write_reply(self.check_edited_plan(workspace, read_query(body)?).await?)
+            }
             RehearseAgent::NAME => write_reply(self.rehearse(workspace, read_query(body)?).await?),
             GetAgent::NAME => write_reply(self.agent(workspace, &read_query(body)?).await?),
             GetAgentStats::NAME => {

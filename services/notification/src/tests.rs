@@ -237,8 +237,8 @@ async fn a_stale_user_directory_notifies_nobody() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_users_are_notified_once_each_despite_a_crash() {
     let bench = Bench::without_service(many()).await;
-    // Twenty commits bring the users; the 25th of its own is the fifth page of people.
-    let mut child = bench.child(Some("notification:committed:25:notification"));
+    // The fifth page of people.
+    let mut child = bench.child(Some("notification:committed:5:fan_out"));
     bench.until_known("user09999").await;
     bench
         .note(vec![fact(1, RequestEventKind::Opened, &["@role.all"])])

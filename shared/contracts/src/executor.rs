@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{AgentName, ContactId, RunId};
+use holdpoint_ids::{AgentName, ContactId, HoldId, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -109,6 +109,7 @@ commands! {
 
 queries! {
     PlanAgent:      "plan_agent" -> PlannedAgent;
+    CheckEditedPlan: "check_edited_plan" -> ();
     RehearseAgent:  "rehearse_agent" -> Rehearsal;
     GetAgent:       "agent"      -> AgentView;
     GetAgentStats:  "agent_stats" -> AgentStats;
@@ -327,6 +328,15 @@ pub struct PlannedAgent {
     /// Allowed and probably not intended, such as a tool that no node offers.
     #[serde(default)]
     pub warnings: Vec<FieldError>,
+}
+
+/// Compiles the arguments that a person edited, if the request asks about a plan. A plan that is not valid is refused.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckEditedPlan {
+    pub request: HoldId,
+    /// `{"steps": [...]}`
+    pub args: Value,
 }
 
 /// One agent.

@@ -212,6 +212,10 @@ pub struct RehearsedEvent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
     pub message: String,
+    /// When the wait ends that begins here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "crate::instant::option")]
+    pub until: Option<DateTime<Utc>>,
     /// What a real run would have sent here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outgoing: Option<Outgoing>,

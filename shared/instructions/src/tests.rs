@@ -7,12 +7,13 @@ mod ambiguous_lines;
 mod errors;
 mod forms;
 mod hostile;
+mod hostile_texts;
 mod properties;
 mod refused;
 
 use serde_json::{Value, json};
 
-use crate::{InstructionError, compile, write_step};
+use crate::{INSTRUCTIONS_BYTES_MAX, InstructionError, compile, write_step};
 
 /// The steps of a text that compiles.
 fn steps(text: &str) -> Vec<Value> {

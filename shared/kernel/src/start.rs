@@ -90,9 +90,14 @@ impl<S: Service> Handle<S> {
     /// or wait in the outbox for the bus. `false`: nothing has happened, because the database is unavailable or
     /// the service stops.
     pub async fn submit(&self, inputs: Vec<InputOf<S>>) -> bool {
+        self.submit_from(S::NAME, inputs).await
+    }
+
+    /// As [`Handle::submit`], for the inputs of a sweep. Its name is their verb at a crash point.
+    pub(crate) async fn submit_from(&self, source: &'static str, inputs: Vec<InputOf<S>>) -> bool {
         let (done, committed) = oneshot::channel();
         let raw = Raw {
-            subject: format!("internal.{}", S::NAME),
+            subject: format!("internal.{source}"),
             body: Bytes::new(),
         };
         self.0

@@ -182,7 +182,7 @@ async fn pass<S: Service, W: Sweep<S>>(
             }
             handle.bus().publish_all(messages).await?;
         }
-        if !inputs.is_empty() && !handle.submit(inputs).await {
+        if !inputs.is_empty() && !handle.submit_from(W::NAME, inputs).await {
             return Err(Unfinished::Commit);
         }
         if !more {

@@ -487,7 +487,7 @@ impl Trial<'_> {
     }
 
     /// Checks that the history of a request has an action once.
-    fn check_action(&self, request: &Value, action: &str) -> anyhow::Result<()> {
+    pub(super) fn check_action(&self, request: &Value, action: &str) -> anyhow::Result<()> {
         let history = request["history"].as_array().context("a history")?;
         let times = history.iter().filter(|one| one["action"] == action).count();
         ensure!(

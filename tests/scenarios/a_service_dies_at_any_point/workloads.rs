@@ -132,6 +132,47 @@ impl Trial<'_> {
         self.check_history(&run, &all).await
     }
 
+    /// The reply ends the wait once, although a sweep looks at it again.
+    pub(super) async fn await_reply(&self) -> anyhow::Result<()> {
+        let contact = format!("/contacts/{}", self.unique_name("p"));
+        self.put(&contact, &json!({ "company": "Acme" })).await?;
+        let wait = json!({ "wait_for": { "signal": "contact.reply", "timeout": "5 days" } });
+        let agent = json!({ "agent": "awaits-reply", "steps": [wait, log("after")] });
+        self.post("agent", "/agents", &agent).await?;
+        let of = json!({ "contact": self.unique_name("p") });
+        let run = id_of(&self.post("run", "/agents/awaits-reply/runs", &of).await?)?;
+        let run = format!("/runs/{run}");
+        self.until_seen("it waits", &run, |run| run["status"] == "waiting")
+            .await?;
+        self.patch(&contact, &json!({ "replied": true })).await?;
+        self.until_seen("the end", &run, |run| run["status"] == "completed")
+            .await?;
+        let all = [
+            ("run.resumed", 1),
+            ("step.succeeded", 1),
+            ("run.completed", 1),
+        ];
+        self.check_history(&run, &all).await
+    }
+
+    /// The open request of a user who leaves is reassigned once.
+    pub(super) async fn disable_recipient(&self) -> anyhow::Result<()> {
+        let user = self.unique_name("l");
+        let body = json!({ "name": user, "roles": ["member"] });
+        self.post("user", "/users", &body).await?;
+        let to = json!([format!("@user.{user}")]);
+        let ask = json!({ "kind": "approval", "question": "Ship?", "to": to, "timeout": "1h" });
+        let request = id_of(&self.post("hold", "/holds", &ask).await?)?;
+        let request = format!("/requests/{request}");
+        self.until_seen("the request", &request, |one| one["to"] == to)
+            .await?;
+        self.delete(&format!("/users/{user}")).await?;
+        let moved = self
+            .until_seen("it is reassigned", &request, |one| one["to"] != to)
+            .await?;
+        self.check_action(&moved, "reassigned")
+    }
+
     /// The first child run that completes is the result, and the two that wait are cancelled. Each starts and ends once.
     pub(super) async fn start_child_runs(&self) -> anyhow::Result<()> {
         let steps = json!([log("hi"), { "finish": { "summary": "Done.", "output": 7 } }]);

@@ -38,7 +38,9 @@ use template::{Piece, Text};
 
 use crate::domain::text::cut;
 
-pub use check::{CheckedArgs, MAX_PLACEHOLDERS, NamedPaths, Names, check, check_args, named_paths};
+pub use check::{
+    CheckedArgs, MAX_PLACEHOLDERS, NamedPaths, Names, StepPaths, check, check_args, named_paths,
+};
 pub(in crate::domain) use diagnostic::diagnostic;
 pub use scope::{MAX_DEPTH, MAX_LENGTH, Reference, Scope};
 pub use template::{Path, Segment};

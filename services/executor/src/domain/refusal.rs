@@ -28,6 +28,9 @@ pub enum Refusal {
     /// The agent's text is wrong; every error that was found.
     #[error("{}", agent_message(.0))]
     InvalidAgent(Vec<FieldError>),
+    /// A person has edited the plan that a planner made.
+    #[error("the edited plan is not valid")]
+    InvalidPlan(Vec<FieldError>),
     #[error("the text defines agent `{defined}`, and the command names agent `{named}`")]
     OtherAgent { named: AgentName, defined: String },
     /// The user was disabled while the command was queued.
@@ -333,6 +336,7 @@ impl Refusal {
             Self::TooManyRuns | Self::HoldFilterTooWide => (422, "too_many_runs"),
             Self::UnknownSignal { .. } => (422, "unknown_signal"),
             Self::InvalidAgent(_) => (422, "invalid_agent"),
+            Self::InvalidPlan(_) => (422, "invalid_plan"),
             Self::InvalidLibraryEntry(kind, _) => (422, entry_code(*kind)),
             Self::UnknownAnswer(_) => (422, "invalid_answer"),
             Self::OtherAgent { .. }
@@ -368,6 +372,11 @@ impl Refusal {
         | Self::InvalidQuestion(errors) = self
         {
             errors.clone()
+        } else if let Self::InvalidPlan(errors) = self {
+            let errors = errors.iter().cloned();
+            errors
+                .map(|error| error.under("/decision/approve/edited_args"))
+                .collect()
         } else if let Self::InvalidInput(errors) = self {
             let errors = errors.iter().cloned();
             errors.map(|error| error.under("/input")).collect()

@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use super::query_error::QueryError;
 use super::{COMPILE_WITHIN, ExecutorQueries};
-use crate::domain::expression::has_placeholder;
+use crate::domain::expression::{StepPaths, has_placeholder};
 use crate::domain::model::built_in_schemas::built_in_args_schema;
 use crate::domain::plan::Plan;
 use crate::domain::tool::{BUILT_IN, is_built_in};
@@ -117,9 +117,9 @@ impl ExecutorQueries {
         warnings.extend(self.run_warnings(workspace, plan).await?);
         let (plan, now) = (Arc::new(plan.clone()), self.clock.now());
         let of = Arc::clone(&plan);
-        let paths = self.on_blocking_thread(move || of.needed_paths()).await;
+        let paths = self.on_blocking_thread(move || of.named_paths()).await;
         let paths = paths.unwrap_or_default();
-        let names_contact = paths.iter().flatten().any(|path| path.root == "contact");
+        let names_contact = paths.iter().any(StepPaths::names_contact);
         let known = KnownFields {
             results: self.result_schemas(workspace, &called).await?,
             contact: if names_contact {
@@ -205,7 +205,7 @@ impl ExecutorQueries {
 
     /// Hostile names and schemas make the work slow, so it runs on a blocking thread, one query at a time. A query
     /// that waits too long goes without it.
-    async fn on_blocking_thread<T: Send + 'static>(
+    pub(super) async fn on_blocking_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
@@ -218,7 +218,7 @@ impl ExecutorQueries {
             done
         });
         let done = work.await.inspect_err(|error| {
-            tracing::error!(%error, "tools of an agent cannot be checked; some warnings are missing");
+            tracing::error!(%error, "an agent cannot be checked; some errors or warnings are missing");
         });
         done.ok()
     }

@@ -1,7 +1,7 @@
 //! Deciding a request. Every decision of a person runs through [`decide_request`], whichever way it arrives.
 
-use holdpoint_contracts::executor::GetRun;
-use holdpoint_contracts::handoff::{DecideRequest, Decided, Effect, RequestView};
+use holdpoint_contracts::executor::{CheckEditedPlan, GetRun};
+use holdpoint_contracts::handoff::{DecideRequest, Decided, Decision, Effect, RequestView};
 use holdpoint_contracts::subject::EFFECT_WAIT;
 use holdpoint_contracts::{IdempotencyKey, Problem};
 use holdpoint_ids::{HoldId, Workspace};
@@ -20,12 +20,40 @@ pub(crate) async fn decide_request(
     command: DecideRequest,
 ) -> Result<CommandOutcome<Decided>, Problem> {
     let deadline = Instant::now() + EFFECT_WAIT;
+    check_edited_plan(app, &caller.workspace, &command).await?;
     match record_decision(app, caller, key, command).await? {
         CommandOutcome::Done(decided) if decided.awaits_effect() => {
             let decided = await_effect(app, &caller.workspace, decided, deadline).await;
             Ok(CommandOutcome::Done(decided))
         }
         outcome @ (CommandOutcome::Done(_) | CommandOutcome::Accepted(_)) => Ok(outcome),
+    }
+}
+
+/// Refuses a plan that a person edited and that is not valid. The executor asks again about one that comes another way.
+async fn check_edited_plan(
+    app: &App,
+    workspace: &Workspace,
+    command: &DecideRequest,
+) -> Result<(), Problem> {
+    let Decision::Approve {
+        edited_args: Some(args),
+        ..
+    } = &command.decision
+    else {
+        return Ok(());
+    };
+    if args.get("steps").is_none() {
+        return Ok(());
+    }
+    let query = CheckEditedPlan {
+        request: command.id,
+        args: args.clone(),
+    };
+    match app.bus.query(workspace, &query).await {
+        Err(problem) if problem.status == 422 => Err(problem),
+        // The decision needs no executor, and is stored while there is none.
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

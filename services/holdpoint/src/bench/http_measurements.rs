@@ -1,5 +1,7 @@
 //! Measurements through the HTTP API: answers of people, and starts of runs.
 
+use std::time::Duration;
+
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
@@ -21,6 +23,9 @@ const ANSWERED_STEPS: usize = 1;
 
 /// Measured reads of the inbox.
 const INBOX_CALLS: u64 = 200;
+
+/// From the last call until the services have done what follows from it.
+const UNTIL_REST: Duration = Duration::from_secs(20);
 
 /// Starts of one request of a batch.
 const LINES: u64 = 500;
@@ -88,6 +93,40 @@ pub(super) async fn measure_inbox(
     Ok((result, stored == runs))
 }
 
+/// Memory and CPU of the services when nobody calls them: with empty tables, and with open requests.
+pub(super) async fn measure_rest(
+    system: &mut TemporarySystem,
+    args: &BenchArgs,
+) -> anyhow::Result<Measured> {
+    let runs = args.runs.unwrap_or(1_000);
+    let api = start_all(system).await?;
+    let empty = usage_at_rest(system, args.over).await;
+    let warm_up = Instruction::WarmUpAnswers { runs: 1, api };
+    system.process(LOAD)?.perform(&warm_up).await?;
+    let block = Instruction::Block { runs };
+    let blocked = system.process(LOAD)?.perform(&block).await?;
+    let with_requests = usage_at_rest(system, args.over).await;
+    let stored = check::count_runs(&system.tables.of(EXECUTOR)).await?;
+    let result = json!({
+        "bench": "rest",
+        "up": args.up,
+        "durability": durability(&args.database),
+        "seconds": args.over,
+        "empty": empty,
+        "blocked": blocked,
+        "with_requests": with_requests,
+        "tables": { "runs": stored, "ok": stored == runs + 1 },
+    });
+    Ok((result, stored == runs + 1))
+}
+
+async fn usage_at_rest(system: &mut TemporarySystem, seconds: u64) -> Value {
+    tokio::time::sleep(UNTIL_REST).await;
+    system.begin_measurement();
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    system.usage_at_rest(seconds)
+}
+
 /// Starts of runs, one in a request and many in a request.
 pub(super) async fn measure_starts(
     system: &mut TemporarySystem,
@@ -144,7 +183,7 @@ fn pace(args: &BenchArgs, runs: u64) -> anyhow::Result<Pace> {
 }
 
 /// Starts all services as separate processes, a worker and the load; returns the address of the gateway.
-async fn start_all(system: &mut TemporarySystem) -> anyhow::Result<Api> {
+pub(super) async fn start_all(system: &mut TemporarySystem) -> anyhow::Result<Api> {
     let services = [SCHEDULER, HANDOFF, NOTIFICATION, EXECUTOR, GATEWAY];
     for name in services.into_iter().chain([WORKER, LOAD]) {
         system.start_process(name).await?;

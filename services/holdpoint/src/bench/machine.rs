@@ -20,6 +20,8 @@ pub(super) struct Usage {
     pub(super) cpu_ms: u64,
     pub(super) written: u64,
     pub(super) peak_kb: u64,
+    /// Memory at this instant.
+    pub(super) rss_kb: u64,
 }
 
 impl Usage {
@@ -31,19 +33,22 @@ impl Usage {
         let fields = stat.rsplit(')').next().unwrap_or_default();
         let fields = fields.split_whitespace().skip(11).take(2);
         let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
+        let status = read("status").unwrap_or_default();
         Self {
             cpu_ms: ticks * 1_000 / TICKS_PER_S,
             written: number_after(&read("io").unwrap_or_default(), "write_bytes:"),
-            peak_kb: number_after(&read("status").unwrap_or_default(), "VmHWM:"),
+            peak_kb: number_after(&status, "VmHWM:"),
+            rss_kb: number_after(&status, "VmRSS:"),
         }
     }
 
-    /// The difference, except for the peak.
+    /// The difference, except for the memory.
     pub(super) fn since(self, before: Self) -> Self {
         Self {
             cpu_ms: self.cpu_ms.saturating_sub(before.cpu_ms),
             written: self.written.saturating_sub(before.written),
             peak_kb: self.peak_kb,
+            rss_kb: self.rss_kb,
         }
     }
 }

@@ -6,10 +6,9 @@ use anyhow::bail;
 use serde_json::{Value, json};
 
 use super::check;
+use super::http_measurements::start_all;
 use super::instruction::{BenchAgent, Instruction, Pace, SLOW_MS};
-use super::measurement::{
-    EXECUTOR, LOAD, Measured, SCHEDULER, WORKER, durability, number, runs_by_steps,
-};
+use super::measurement::{EXECUTOR, LOAD, Measured, WORKER, durability, number, runs_by_steps};
 use super::temporary_system::TemporarySystem;
 use crate::cli::processes::BenchArgs;
 use crate::exit::Usage;
@@ -33,9 +32,8 @@ pub(super) async fn measure_take_over(
     if !(2..=RUNS_MAX).contains(&runs) {
         bail!(Usage(format!("--runs must be 2 to {RUNS_MAX}")));
     }
-    for name in [SCHEDULER, EXECUTOR, WORKER, WORKER, LOAD] {
-        system.start_process(name).await?;
-    }
+    start_all(system).await?;
+    system.start_process(WORKER).await?;
     let warm_up = Instruction::WarmUp {
         runs: 1,
         agent: BenchAgent::SlowStep,
@@ -48,6 +46,7 @@ pub(super) async fn measure_take_over(
         is_closed_loop: false,
         rate: None,
     };
+    system.begin_measurement();
     let measured = Instruction::Runs(pace);
     let load = system.process(LOAD)?.perform(&measured);
     let kill = async {
@@ -56,6 +55,7 @@ pub(super) async fn measure_take_over(
     };
     let (load, killed) = tokio::join!(load, kill);
     let (load, ()) = (load?, killed?);
+    let used = system.usage_per(runs);
     system.take_process(LOAD)?.stop().await?;
     let worker = system.take_process(WORKER)?.finish().await?;
     system.take_process(EXECUTOR)?.stop().await?;
@@ -70,6 +70,8 @@ pub(super) async fn measure_take_over(
         "tool_ms": SLOW_MS,
         "killed_after_ms": u64::try_from(KILL_AFTER.as_millis())?,
         "load": load,
+        // Without the killed worker.
+        "used_per_run": used,
         "by_other_worker": runs_by_steps(&worker, STEPS),
         "worker": worker,
         "tables": tables,

@@ -136,13 +136,40 @@ impl TemporarySystem {
         }
     }
 
-    /// Usage of each process since then, divided by a number of runs or timers.
-    pub(super) fn usage_per(&self, count: u64) -> Value {
+    /// Usage of each process since then.
+    fn usage(&self) -> Vec<(&'static str, Usage)> {
         let nats = self.nats.pid();
         let nats = nats.map(|pid| ("nats-server", Usage::of(pid).since(self.nats_before)));
         let processes = self.processes.iter();
         let processes = processes.map(|it| (it.name, Usage::of(it.pid).since(it.before)));
-        let all: Vec<_> = nats.into_iter().chain(processes).collect();
+        nats.into_iter().chain(processes).collect()
+    }
+
+    /// Memory and CPU of each service and the bus since then, in percent of a core.
+    pub(super) fn usage_at_rest(&self, seconds: u64) -> Value {
+        let mut all = self.usage();
+        all.retain(|(name, _)| !is_of_bench(name));
+        let sum = |amount: fn(&Usage) -> u64| all.iter().map(|(_, used)| amount(used)).sum();
+        let cpu_ms: u64 = sum(|used| used.cpu_ms);
+        let rss_kb: u64 = sum(|used| used.rss_kb);
+        let each = all.iter().map(|(name, used)| {
+            let used = json!({
+                "cpu_percent": per(used.cpu_ms, seconds * 10),
+                "rss_mb": used.rss_kb / 1_024,
+                "peak_mb": used.peak_kb / 1_024,
+            });
+            ((*name).to_owned(), used)
+        });
+        json!({
+            "cpu_percent": per(cpu_ms, seconds * 10),
+            "rss_mb": rss_kb / 1_024,
+            "processes": each.collect::<Map<_, _>>(),
+        })
+    }
+
+    /// Usage of each process since then, divided by a number of runs or timers.
+    pub(super) fn usage_per(&self, count: u64) -> Value {
+        let all = self.usage();
         let each = all.iter().map(|(name, used)| {
             let used = json!({
                 "cpu_ms": per(used.cpu_ms, count),

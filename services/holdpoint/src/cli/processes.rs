@@ -257,6 +257,8 @@ pub(crate) enum Shape {
     P4,
     /// Take-over: one of two workers is killed while each step takes 5 s
     P5,
+    /// Memory and CPU of the services at rest, without requests and with open ones
+    Rest,
     /// Inbox: the first page of open approvals over HTTP
     Inbox,
     /// Starts over HTTP, one in a request and 500 in a request
@@ -271,7 +273,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "sqlite|URL", default_value = "sqlite")]
     pub(crate) database: String,
     /// Number of runs or due timers [default: p1 20000, p2 2000, p3 100000, p4 5000,
-    /// p5 1000, inbox 10000, start 10000]
+    /// p5 1000, rest 1000, inbox 10000, start 10000]
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<u64>,
     /// Maximum of unanswered starts (p1), incomplete runs (p2) or unanswered calls (p4, start)
@@ -281,7 +283,7 @@ pub(crate) struct BenchArgs {
     /// Maximum of submitted runs (p1, p2, start) or answers (p4) per second
     #[arg(long, value_name = "N")]
     pub(crate) rate: Option<u64>,
-    /// Seconds over which the timers come due (p3)
+    /// Seconds over which the timers come due (p3), or of each measurement (rest)
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub(crate) over: u64,
     /// Number of additional timers that are due a day later (p3)

@@ -95,6 +95,16 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// As [`Plan::with_steps`], with the arguments of the step that starts a plan. A person may have edited them.
+    ///
+    /// # Errors
+    /// Every error of the steps.
+    pub(crate) fn with_edited_steps(&self, args: &Value) -> Result<Self, Vec<FieldError>> {
+        self.with_steps(args.get("steps").unwrap_or(&Value::Null))
+    }
+}
+
 fn plan_error(message: impl Into<String>) -> Vec<FieldError> {
     vec![diagnostic("steps", message)]
 }

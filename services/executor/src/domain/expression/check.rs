@@ -64,6 +64,24 @@ pub struct NamedPaths {
     tested: BTreeSet<Path>,
 }
 
+/// The paths of a step.
+#[derive(Debug, Default)]
+pub struct StepPaths {
+    /// These must exist, so that no expression fails: neither they nor what holds them is tested.
+    pub needed: BTreeSet<Path>,
+    /// Tested with `has()`.
+    pub tested: BTreeSet<Path>,
+}
+
+impl StepPaths {
+    /// Whether a path begins at the contact of the run.
+    #[must_use]
+    pub fn names_contact(&self) -> bool {
+        let mut paths = self.needed.iter().chain(&self.tested);
+        paths.any(|path| path.root == "contact")
+    }
+}
+
 impl NamedPaths {
     fn add(&mut self, program: &Program) {
         for (path, is_tested) in program.paths() {
@@ -82,12 +100,14 @@ impl NamedPaths {
         self.tested.extend(other.tested);
     }
 
-    /// The paths that must exist, so that no expression fails: neither they nor what holds them is tested.
     #[must_use]
-    pub fn needed(self) -> BTreeSet<Path> {
+    pub fn sorted(self) -> StepPaths {
         let Self { mut read, tested } = self;
         read.retain(|path| !tested.iter().any(|test| test.holds(path)));
-        read
+        StepPaths {
+            needed: read,
+            tested,
+        }
     }
 }
 

@@ -33,7 +33,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::domain::expression;
-use crate::domain::expression::{NamedPaths, Names, Path, Reference};
+use crate::domain::expression::{NamedPaths, Names, Reference, StepPaths};
 use crate::domain::model::plan::person_steps::{ApprovalRule, Ask, Handoff, whom, written};
 use crate::domain::model::plan::run_steps::RunStep;
 use crate::domain::model::plan::signal_steps::{Finish, WaitFor, signal_text};
@@ -381,9 +381,9 @@ impl Plan {
         all.collect()
     }
 
-    /// For each step, the paths that must exist, so that its condition, items and arguments have values.
+    /// For each step, the paths that its condition, items and arguments name.
     #[must_use]
-    pub fn needed_paths(&self) -> Vec<BTreeSet<Path>> {
+    pub fn named_paths(&self) -> Vec<StepPaths> {
         let steps = self.indexes();
         let names = all_names(&steps);
         let all = self.steps.iter().enumerate().map(|(index, step)| {
@@ -396,7 +396,7 @@ impl Plan {
                     paths.extend(expression::check_args(&template, names).paths);
                 }
             }
-            paths.needed()
+            paths.sorted()
         });
         all.collect()
     }

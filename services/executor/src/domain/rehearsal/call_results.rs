@@ -20,6 +20,7 @@ use super::sample::sample;
 use super::script::{Called, ToolRule};
 use crate::domain::effect::Reply;
 use crate::domain::input::{DeliveredStep, RunInput, StepReport};
+use crate::domain::model::contact::has_replied;
 use crate::domain::model::tool::{CREATE_TASK, is_built_in};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::contact_patch::merge_patch;
@@ -176,7 +177,12 @@ impl InMemoryRun<'_> {
             let id = self.contact_id().clone();
             return Err(Refusal::ContactTooLarge { id, bytes });
         }
+        let has_new_reply = has_replied(&next) && !has_replied(&self.contact);
         self.contact = next;
+        if has_new_reply {
+            // Another step of the run may wait for the reply.
+            drop(self.give(RunInput::ContactReplied));
+        }
         Ok(())
     }
 

@@ -31,6 +31,14 @@ pub(super) struct Sent {
     pub(super) outgoing: Outgoing,
 }
 
+/// When the wait ends with which an item of the history says that the run waits.
+fn wait_end(item: &HistoryItem) -> Option<DateTime<Utc>> {
+    let is_wait = item.kind == EventType::RunWaiting;
+    let mut ends = ["resume_at", "deadline"].into_iter();
+    let end = ends.find_map(|field| item.data.get(field)?.as_str());
+    end.filter(|_| is_wait)?.parse().ok()
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     events: Vec<RehearsedEvent>,
@@ -79,6 +87,7 @@ impl Recorder {
             self.newest.push(RehearsedEvent {
                 at: item.at,
                 kind: item.kind,
+                until: wait_end(&item),
                 step: item.step,
                 message: cut(&item.message, MESSAGE_CHARS_MAX),
                 outgoing: None,
@@ -114,6 +123,7 @@ impl Recorder {
                 kind,
                 step,
                 message,
+                until: None,
                 outgoing: Some(outgoing),
             });
         }

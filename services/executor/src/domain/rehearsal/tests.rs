@@ -6,6 +6,7 @@ mod policies;
 mod registered_tools;
 mod repeated_lines;
 
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::rehearsal::{Outgoing, RehearsalContact, RehearsalLimit, RehearsedRun};
 use holdpoint_contracts::run::{HoldKind, RunStatus};
@@ -114,6 +115,33 @@ fn a_contact_that_replies_gets_no_second_mail() {
     assert_eq!(subjects(&run), ["Hello"]);
     assert_eq!(run.steps_reached.len(), 3);
     assert_eq!(run.status, RunStatus::Completed);
+}
+
+/// A tool of the run may set the reply for which another step waits.
+#[test]
+fn a_call_that_sets_the_reply_ends_the_wait_for_it() {
+    let agent = r#"
+agent: reply
+steps:
+  - { id: reply, wait_for: { signal: contact.reply, timeout: 30d } }
+  - { id: later, wait: 1 day, needs: [] }
+  - { id: note, tool: update_contact, args: { set: { replied: true } }, needs: [later] }
+"#;
+    let run = run(agent, "");
+    assert_eq!(run.status, RunStatus::Completed, "{}", run.message);
+    let ended_at = run.ended_at.unwrap().to_rfc3339();
+    assert_eq!(ended_at, "2026-03-03T09:00:00+00:00");
+}
+
+/// Words 7: the entry of a wait has the instant at which it ends.
+#[test]
+fn an_entry_of_a_wait_says_until_when() {
+    let run = run("agent: w\nsteps: [{ wait: 5 days }]", "");
+    let until: Vec<_> = run.timeline.iter().filter_map(|it| it.until).collect();
+    assert_eq!(
+        until,
+        ["2026-03-07T09:00:00Z".parse::<DateTime<Utc>>().unwrap()]
+    );
 }
 
 /// The condition after a wait sees a change at the instant at which the wait ends.

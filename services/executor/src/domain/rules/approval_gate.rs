@@ -19,7 +19,8 @@ use crate::domain::decision::Lookup;
 use crate::domain::model::plan::PlannedStep;
 use crate::domain::model::plan::person_steps::{ApprovalRule, whom};
 use crate::domain::model::run::{
-    ChildOf, Run, Step, StepApproval, StepPhase, edited_args_name, original_args_name,
+    ApprovalDecision, ChildOf, Run, Step, StepApproval, StepPhase, edited_args_name,
+    original_args_name,
 };
 use crate::domain::model::tool::ToolEntry;
 use crate::domain::need::{Fact, Need};
@@ -178,6 +179,9 @@ fn approved_args(
     let Lookup::Found(Fact::Value(edited)) = transition.lookup(&need) else {
         return None;
     };
+    if plan_approval(transition, call.tool, &edited).is_err() {
+        return None;
+    }
     let edited_digest = call.digest(&edited)?;
     transition.value(original_args_name(&id), call.args.clone());
     let approval = transition.step_mut(index)?.approval.as_mut()?;
@@ -247,7 +251,7 @@ fn ask_approval(
     AskedCall { item, plan }: AskedCall,
 ) {
     let id = next_hold_id(&mut transition.run);
-    let void = void_reason(transition, index, &item.digest);
+    let void = void_reason(transition, index, &item);
     let earlier = transition
         .step(index)
         .and_then(|step| step.approval.as_deref());
@@ -324,8 +328,28 @@ fn source_of(transition: &RunTransition<'_>, index: usize) -> Option<String> {
     transition.step(source).map(|step| step.id.clone())
 }
 
+/// Why a plan that a person edited cannot start.
+fn edited_plan_error(
+    transition: &RunTransition<'_>,
+    decision: &ApprovalDecision,
+    item: &ApprovalItem,
+) -> Option<String> {
+    let need = Need::Value(transition.run.id, edited_args_name(&item.id));
+    let Lookup::Found(Fact::Value(edited)) = transition.lookup(&need) else {
+        return None;
+    };
+    let is_edited = decision.is_edited;
+    plan_approval(transition, &item.tool, &edited)
+        .err()
+        .filter(|_| is_edited)
+}
+
 /// Why the earlier approval of a step does not permit the call.
-fn void_reason(transition: &RunTransition<'_>, index: usize, digest: &str) -> Option<String> {
+fn void_reason(
+    transition: &RunTransition<'_>,
+    index: usize,
+    item: &ApprovalItem,
+) -> Option<String> {
     let approval = transition.step(index)?.approval.as_deref()?;
     if approval.state == ApprovalState::Revised {
         // The instructions are seen by those who see the earlier request.
@@ -334,6 +358,7 @@ fn void_reason(transition: &RunTransition<'_>, index: usize, digest: &str) -> Op
     }
     let decision = approval.approval()?;
     let by = &decision.by;
+    let digest = item.digest.as_str();
     let is_same = approval.digest == digest || decision.edited_digest.as_deref() == Some(digest);
     Some(if !is_same {
         format!("The approval of {by} is void, because the call has changed.")
@@ -344,6 +369,8 @@ fn void_reason(transition: &RunTransition<'_>, index: usize, digest: &str) -> Op
             ""
         };
         format!("The approval of {by}{edited} has expired.")
+    } else if let Some(error) = edited_plan_error(transition, decision, item) {
+        format!("The plan was not started as {by} edited it, because {error}")
     } else {
         let lost = find_lost_vote(transition, decision)?;
         let LostVote { by: voter, reason } = lost;

@@ -123,7 +123,7 @@ pub(crate) fn plan_approval(
     let Some(plan) = plan.filter(|_| tool.as_str() == START_PLAN) else {
         return Ok(None);
     };
-    let made = plan.plan.with_steps(steps_of(args));
+    let made = plan.plan.with_edited_steps(args);
     let made = made.map_err(|errors| not_valid(&errors_text(&errors)))?;
     let lines = shown_steps(&made).into_iter();
     let mut lines: Vec<_> = lines.map(|(id, text)| format!("{id}: {text}")).collect();
@@ -224,7 +224,7 @@ pub(crate) fn start_plan(
     index: usize,
     args: &Value,
 ) {
-    let made = match plan.with_steps(steps_of(args)) {
+    let made = match plan.with_edited_steps(args) {
         Ok(made) => made,
         Err(errors) => {
             let message = not_valid(&errors_text(&errors));

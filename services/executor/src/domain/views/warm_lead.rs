@@ -6,12 +6,39 @@ use crate::domain::views::handoff_briefing::StepSummary;
 
 const WARM: [&str; 2] = ["warm", "interested"];
 
-/// Words that say the opposite of what follows within the same part of the sentence.
-const NEGATIONS: [&str; 9] = [
-    "not", "no", "never", "without", "isn't", "wasn't", "aren't", "don't", "doesn't",
+/// Words that say the opposite of what follows within the same part of the sentence. So do all that end with `n't`.
+const NEGATIONS: [&str; 16] = [
+    "not", "no", "nobody", "none", "never", "neither", "nor", "cannot", "without", "hardly",
+    "barely", "scarcely", "dont", "doesnt", "didnt", "isnt",
 ];
 
-/// How many words before may negate.
+/// Words that change no meaning between a negation and what it negates.
+const FILLERS: [&str; 22] = [
+    "a",
+    "all",
+    "an",
+    "any",
+    "at",
+    "be",
+    "been",
+    "even",
+    "in",
+    "least",
+    "much",
+    "particularly",
+    "really",
+    "seem",
+    "seemed",
+    "so",
+    "that",
+    "the",
+    "to",
+    "too",
+    "very",
+    "yet",
+];
+
+/// How many words before may negate, fillers not counted.
 const REACH: usize = 3;
 
 /// `warm` or `interested` as a word that is not negated, or a true condition on `replied`, or
@@ -77,6 +104,7 @@ fn says_warm(message: &str) -> bool {
     // A negation does not reach beyond its part of the sentence.
     lower
         .split([',', ';', '.', '!', '?', ':', '\n'])
+        .flat_map(|part| part.split(" but "))
         .any(part_says_warm)
 }
 
@@ -86,9 +114,14 @@ fn part_says_warm(part: &str) -> bool {
         .filter(|word| !word.is_empty())
         .collect();
     words.iter().enumerate().any(|(at, word)| {
-        let before = words.get(at.saturating_sub(REACH)..at).unwrap_or_default();
-        WARM.contains(word) && !before.iter().any(|word| NEGATIONS.contains(word))
+        let before = words.get(..at).unwrap_or_default().iter().rev();
+        let mut before = before.filter(|word| !FILLERS.contains(word)).take(REACH);
+        WARM.contains(word) && !before.any(|word| negates(word))
     })
+}
+
+fn negates(word: &str) -> bool {
+    word.ends_with("n't") || NEGATIONS.contains(&word)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::plan::warning;
 use crate::domain::contact::KNOWN_FIELDS;
-use crate::domain::expression::{Path, Segment};
+use crate::domain::expression::{Path, Segment, StepPaths};
 use crate::domain::model::built_in_schemas::built_in_result_fields;
 use crate::domain::plan::person_steps::Ask;
 use crate::domain::plan::run_steps::RunsUntil;
@@ -64,7 +64,7 @@ pub(super) struct KnownFields {
 /// order.
 pub(super) fn dead_paths(
     plan: &Plan,
-    paths: Vec<BTreeSet<Path>>,
+    paths: Vec<StepPaths>,
     known: &KnownFields,
     most: usize,
 ) -> Vec<FieldError> {
@@ -83,15 +83,20 @@ pub(super) fn dead_paths(
     }
     let mut warnings = Vec::new();
     for (step, paths) in plan.steps.iter().zip(paths) {
-        for path in paths {
+        let StepPaths { needed, tested } = paths;
+        let needed = needed.into_iter().map(|path| (path, false));
+        let tested = tested.into_iter().map(|path| (path, true));
+        for (path, is_tested) in needed.chain(tested) {
             if warnings.len() >= most {
                 return warnings;
             }
             let found = match shapes.get(path.root.as_str()) {
-                Some(shape) => shape.dead_end(&path.segments),
+                Some(shape) if !is_tested => shape.dead_end(&path.segments),
                 None if path.root == "contact" => missing_field(contact.as_ref(), &path),
-                None => None,
+                Some(_) | None => None,
             };
+            // A field that is tested may be missing, unless it looks like one that exists.
+            let found = found.filter(|it| !is_tested || !it.nearest.is_empty());
             if let Some(DeadEnd { why, nearest }) = found {
                 warnings.push(FieldError {
                     text: path.to_string(),
@@ -286,7 +291,7 @@ mod tests {
             results,
             contact: Some(BTreeSet::from(["plan".to_owned()])),
         };
-        let found = dead_paths(&plan, plan.needed_paths(), &known, 100).into_iter();
+        let found = dead_paths(&plan, plan.named_paths(), &known, 100).into_iter();
         let found = found.map(|one| format!("{} | {}", one.message, one.nearest.join(", ")));
         found.collect()
     }
@@ -414,6 +419,12 @@ mod tests {
         assert_eq!(said.len(), 2, "{said:?}");
         let guarded = "  - tool: log\n    when: has(contact.phone)\n    args: { message: $contact.phone.home }\n";
         assert_eq!(warned(guarded), Vec::<String>::new());
+        // Conditions in plain words test every field, and one that is misspelled never holds.
+        let misspelled = "  - tool: log\n    when: has(contact.plna) && contact.plna == 'pro'\n    args: { message: x }\n";
+        assert_eq!(
+            warned(misspelled),
+            ["`contact.plna` may lead nowhere: no contact has a field `plna`. | plan"]
+        );
         let set = "  - tool: update_contact\n    args: { set: { segment: a } }\n  - tool: log\n    args: { message: $contact.segment }\n";
         assert_eq!(warned(set), Vec::<String>::new());
     }

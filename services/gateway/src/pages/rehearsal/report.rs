@@ -133,6 +133,7 @@ fn entry(event: &RehearsedEvent, zone: Tz) -> Markup {
                 Some(Outgoing::ChildRun { agent }) => span { "Starts a run of " strong { (agent) } },
                 None => {
                     span { (one_line(&event.message, 400)) }
+                    @if let Some(at) = event.until { span.muted { " · until " (labels::instant(at, zone)) } }
                     @if let Some(step) = &event.step { span.muted { " · " (one_line(step, 100)) } }
                 },
             }

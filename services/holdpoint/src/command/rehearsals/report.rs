@@ -138,7 +138,10 @@ fn course_text(rehearsal: &Rehearsal, run: &RehearsedRun, runs: &[&RehearsedRun]
 
 fn what(event: &RehearsedEvent) -> String {
     match &event.outgoing {
-        None => event.message.clone(),
+        None => event.until.map_or_else(
+            || event.message.clone(),
+            |at| format!("{} (until {})", event.message, instant(at)),
+        ),
         Some(outgoing) => outgoing_text(outgoing),
     }
 }

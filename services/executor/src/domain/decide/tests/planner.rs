@@ -140,17 +140,26 @@ fn an_edited_plan_runs() {
     assert_eq!(world.handed.last().unwrap().args["message"], "hi");
 }
 
+/// Words 3: the plan of the planner is asked about again, with what is wrong in the edited one.
 #[test]
-fn an_edited_plan_that_is_not_valid_fails_the_run() {
+fn an_edited_plan_that_is_not_valid_is_asked_again() {
     let mut world = planned(AGENT, &two_steps());
+    let first = hold_of_plan(&world);
     let edited = json!({ "steps": [{ "tool": "http_request", "args": {} }] });
     approve_edited(&mut world, &edited);
-    assert_eq!(world.status(), RunStatus::Failed);
-    assert_eq!(
-        world.rows["start-plan"].error_code.as_deref(),
-        Some("invalid_plan")
+    assert_eq!(world.status(), RunStatus::AwaitingApproval);
+    let again = hold_of_plan(&world);
+    assert!(again.asks_again.is_some());
+    assert_eq!(again.items[0].args, first.items[0].args);
+    let said = "The plan was not started as ada edited it, because the plan is not valid: ";
+    assert!(again.question.contains(said), "{}", again.question);
+    assert!(
+        again.question.contains("http_request"),
+        "{}",
+        again.question
     );
-    assert_eq!(ids(&world), ["plan", "start-plan"]);
+    approve(&mut world);
+    assert_eq!(ids(&world), ["plan", "start-plan", "step-01", "step-02"]);
 }
 
 /// A plan that is sent back is made again with the feedback, and asked about again.

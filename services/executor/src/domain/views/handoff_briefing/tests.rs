@@ -120,6 +120,9 @@ fn warm_leads_are_found_by_word_reply_sentiment_and_flag() {
         "She is interested",
         "Not a demo: interested in the contract",
         "INTERESTED!",
+        "Not now but she is interested",
+        "No answer by phone. By mail he is interested",
+        "never late with payments, a warm lead",
     ] {
         assert!(is_warm_lead(None, warm, &nobody, &[]), "{warm}");
     }
@@ -130,6 +133,16 @@ fn warm_leads_are_found_by_word_reply_sentiment_and_flag() {
         "isn’t interested",
         "a warmer tone, uninterested",
         "no warm lead",
+        "She didn't seem interested",
+        "he hasn’t been interested",
+        "they won't be interested",
+        "They weren't interested",
+        "cannot be interested in this",
+        "not at all very interested",
+        "neither warm nor interested",
+        "hardly interested",
+        "Nobody there is interested",
+        "not yet a warm lead",
     ] {
         assert!(!is_warm_lead(None, cold, &nobody, &[]), "{cold}");
     }
