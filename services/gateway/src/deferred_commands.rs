@@ -47,7 +47,8 @@ pub(crate) async fn store<C: Command>(
     after: Option<CommandId>,
 ) -> Result<CommandId, Problem> {
     let id = CommandId::fresh();
-    // Only a start can be without a key, because it names its run. `App::command` makes all other keys.
+    // A start and a decision may be without a key, because their repetition changes nothing. The service may have done
+    // this one without it. `App::command` makes all other keys.
     let key = envelope.key.clone().unwrap_or_else(|| IdempotencyKey {
         key: id.to_string(),
         digest: String::new(),

@@ -33,21 +33,21 @@ impl App {
         self.command_after(caller, Some(key), None, command).await
     }
 
-    /// The same; the reply waits for the effect of the command, for two seconds at most.
+    /// Sends a decision. The reply waits for its effect, for two seconds at most. Without a key the command must
+    /// change nothing when it is repeated, as a decision does.
     pub(crate) async fn command_for_effect<C: Command + Sync>(
         &self,
         caller: &Caller,
         key: Option<IdempotencyKey>,
         command: C,
     ) -> Result<CommandOutcome<C::Reply>, Problem> {
-        let key = key.unwrap_or_else(fresh_key);
-        let envelope = self.sign(caller, Some(key), command)?;
+        let envelope = self.sign(caller, key, command)?;
         let reply = self.bus.ask_for_effect(&caller.workspace, &envelope).await;
         self.done_or_stored(caller, envelope, reply).await
     }
 
-    /// Sends a command that must not overtake another one. Without a key the command must name what it makes,
-    /// as a start does, so that a repetition changes nothing.
+    /// Sends a command that must not overtake another one. Without a key the command must change nothing when it
+    /// is repeated. A start does so, because it names what it makes, and so does a decision.
     pub(crate) async fn command_after<C: Command + Sync>(
         &self,
         caller: &Caller,

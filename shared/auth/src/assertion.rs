@@ -1,8 +1,8 @@
 //! Assertions, with which the gateway identifies the caller of a command: Ed25519 over claims and command.
 //!
 //! An assertion is bound to workspace, service, verb, idempotency key and text of its command. An
-//! eavesdropper can only repeat the same command with the same key, which changes nothing. An assertion is
-//! valid for minutes.
+//! eavesdropper can only repeat the same command with the same key, which changes nothing. A command without a
+//! key must change nothing by itself when it is repeated. An assertion is valid for minutes.
 
 use std::fmt;
 use std::sync::Arc;

@@ -10,6 +10,7 @@ use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
 use super::edge::{Edge, at, ok, refusal};
+use super::handoff::REQUEST;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -87,6 +88,40 @@ async fn a_stored_command_is_signed_when_it_is_brought() {
     let (_, asked) = edge.played.lock().unwrap().asked[0].clone();
     let claims = edge.vouched(&asked);
     assert_eq!(claims.expires_at, day + TimeDelta::minutes(5));
+}
+
+/// Swift: a decision may be repeated, so it has only the key of its caller. Once it is stored its key is its id.
+#[tokio::test]
+async fn a_decision_gets_no_key_before_it_is_stored() {
+    let edge = Edge::new().await;
+    let unavailable = super::edge::problem(503, "unavailable")["problem"].take();
+    edge.played.lock().unwrap().refusal = Some(unavailable);
+    let path = format!("/requests/{REQUEST}/respond");
+    let body = json!({ "answer": "yes" });
+    let id = accepted(edge.post(&path, body.clone()).await).await;
+    edge.played.lock().unwrap().refusal = None;
+    done(&edge, &id).await;
+    let batch = json!({ "ids": [REQUEST], "decision": { "respond": body } });
+    for (path, body) in [(&*path, body), ("/requests:batch", batch)] {
+        let from = edge.played.lock().unwrap().asked.len();
+        ok(edge.post(path, body.clone()).await).await;
+        ok(edge.post_under("k", path, body).await).await;
+        let keys = keys_since(&edge, from);
+        assert_eq!(keys[0], Value::Null, "{path}");
+        assert!(keys[1]["key"].is_string(), "{path}: {keys:?}");
+    }
+    let keys = keys_since(&edge, 0);
+    assert_eq!(keys[0], Value::Null);
+    assert_eq!(keys[1]["key"], id);
+}
+
+/// The keys of the commands that were sent, in order.
+fn keys_since(edge: &Edge, from: usize) -> Vec<Value> {
+    let asked = edge.played.lock().unwrap().asked[from..].to_vec();
+    asked
+        .into_iter()
+        .map(|(_, body)| body["key"].clone())
+        .collect()
 }
 
 /// A caller who was disabled since then does nothing more.

@@ -19,6 +19,7 @@ mod put_user;
 mod quorum;
 mod races;
 mod reassign_orphaned;
+mod repeated_decisions;
 mod set_holds;
 mod standing_approvals;
 mod working_hours;

@@ -71,7 +71,11 @@ pub(super) async fn decide(call: Call<Decide, NoId, JsonBody<BatchBody>>) -> Api
         let part = key.as_ref();
         let part = part.map(|key| key_of_part(key, &id.to_string(), key.digest.as_bytes()));
         let (app, caller) = (&caller.app, &caller);
-        async move { result_of(id, app.command(caller, part, command).await.map(summarize)) }
+        async move {
+            // A repeated decision changes nothing, so it needs no key.
+            let decided = app.command_after(caller, part, None, command).await;
+            result_of(id, decided.map(summarize))
+        }
     });
     let items = results.buffered(AT_ONCE).collect().await;
     Ok(Json(Results { items }).into_response())

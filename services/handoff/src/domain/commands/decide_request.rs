@@ -1,5 +1,7 @@
 //! `handoff.decide_request` and `handoff.decide_requests`: a person decides. The first commit wins, and a late
 //! decision is kept beside the request.
+//!
+//! A decision needs no idempotency key: its repetition changes nothing and gets the same reply.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::form::{Form, answer_errors, plain, plain_value};
@@ -24,7 +26,7 @@ use crate::domain::model::request::{End, Phase, Request};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::approved_items::{check_digest, check_edited_args};
 use crate::domain::rules::authorization::{
-    require_decider, require_not_excluded, require_run_owner, require_version,
+    require_not_excluded, require_potential_decider, require_run_owner, require_version,
 };
 use crate::domain::rules::mentions::mentioned_users;
 use crate::domain::transition::RequestTransition;
@@ -55,34 +57,32 @@ pub(crate) fn decide_request(
     command: &DecideRequest,
     context: &DecisionContext<'_>,
 ) -> Result<Outcome, Undecided> {
-    let decider = require_decider(request, caller, context)?;
-    let request = decider.request;
-    require_not_excluded(request, &decider.name)?;
-    let (outcome, data) = check_decision(request, decider.spec, &command.decision)?;
-    let verdict = Verdict {
+    let user = require_potential_decider(request, caller, context)?;
+    let (request, spec) = (user.request, user.spec);
+    let checked = check_decision(request, spec, &command.decision);
+    let verdict = checked.map(|(outcome, data)| Verdict {
         outcome,
         data,
-        by: decider.name.to_string(),
-        addressed_by: decider.addressed_by.clone(),
+        by: user.name().to_string(),
+        addressed_by: user.addressed_by(),
         silent: command.silent,
-    };
-    match request.end() {
-        Some(end) if is_same(&end, &verdict) => Ok(Outcome::Unchanged(reply_decided(request))),
-        // The caller was one of the voters who decided.
-        Some(end) if end.outcome == HoldOutcome::Approved && has_voted(request, &verdict) => {
-            Ok(Outcome::Unchanged(reply_decided(request)))
-        }
-        Some(end) => keep_late_answer(request, end, verdict, context),
-        None if has_voted(request, &verdict) => Ok(Outcome::Unchanged(reply_decided(request))),
-        None => {
-            require_run_owner(&decider)?;
-            require_version(request, command.version)?;
-            if outcome == HoldOutcome::Approved && !is_last_vote(request, decider.spec) {
-                return Ok(add_vote(request, &verdict, context));
-            }
-            Ok(record_decision(request, verdict, context))
-        }
+    });
+    // Before the user is authorized: the request may have other recipients since the reply was lost.
+    if verdict.as_ref().is_ok_and(|it| is_repeated(request, it)) {
+        return Ok(Outcome::Unchanged(reply_decided(request)));
     }
+    let decider = user.authorize()?;
+    require_not_excluded(request, &decider.name)?;
+    let verdict = verdict?;
+    if let Some(end) = request.end() {
+        return keep_late_answer(request, end, verdict, context);
+    }
+    require_run_owner(&decider)?;
+    require_version(request, command.version)?;
+    if verdict.outcome == HoldOutcome::Approved && !is_last_vote(request, spec) {
+        return Ok(add_vote(request, &verdict, context));
+    }
+    Ok(record_decision(request, verdict, context))
 }
 
 /// Decides one of several requests, all or none. A late decision refuses all of them, so that it is not kept.
@@ -115,6 +115,14 @@ fn shorten(reply: Reply) -> Reply {
         });
     }
     reply
+}
+
+/// Whether the decision, or the vote of its person, is on record. This stays so however the request ends.
+fn is_repeated(request: &Request, verdict: &Verdict) -> bool {
+    has_voted(request, verdict)
+        || request
+            .end()
+            .is_some_and(|end| is_same(request, &end, verdict))
 }
 
 /// A person has one vote.
@@ -295,8 +303,10 @@ fn record_decision(request: &Request, verdict: Verdict, context: &DecisionContex
     transition.finish(reply_decided)
 }
 
-fn is_same(end: &End, verdict: &Verdict) -> bool {
-    end.by == verdict.by && end.outcome == verdict.outcome && end.data == verdict.data
+/// The data of an erased decision cannot be compared.
+fn is_same(request: &Request, end: &End, verdict: &Verdict) -> bool {
+    let has_data = || end.data == verdict.data || request.erased_at.is_some();
+    end.by == verdict.by && end.outcome == verdict.outcome && has_data()
 }
 
 /// The reply to a decision that counts, with its present effect.

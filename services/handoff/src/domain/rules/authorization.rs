@@ -53,14 +53,67 @@ fn not_allowed(problem: holdpoint_contracts::Problem) -> Undecided {
     Refusal::NotAllowed(Box::new(problem)).into()
 }
 
+/// A user with the right to decide, and a request that need not be addressed to the user.
+pub(crate) struct PotentialDecider<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) spec: &'a HoldSpec,
+    user: User,
+    is_operator: bool,
+}
+
 /// A user who may decide a request, or act on it.
 pub(crate) struct AuthorizedDecider<'a> {
     pub(crate) request: &'a Request,
     pub(crate) spec: &'a HoldSpec,
     pub(crate) name: UserName,
     pub(crate) is_operator: bool,
-    /// The recipients of the request that name the user.
-    pub(crate) addressed_by: Vec<String>,
+}
+
+/// Requires a signed command of a user with the right to decide.
+pub(crate) fn require_potential_decider<'a>(
+    request: Option<&'a Request>,
+    caller: &Caller,
+    context: &DecisionContext<'_>,
+) -> Result<PotentialDecider<'a>, Undecided> {
+    let user = require_right(caller, Right::Decide, context.facts)?;
+    let found = request.and_then(|request| Some((request, request.spec.as_ref()?)));
+    let Some((request, spec)) = found else {
+        return Err(Refusal::NoRequest(context.id).into());
+    };
+    // `require_right` refuses an unsigned command, which never has the right to decide.
+    let (Proof::Good(claims), Some(user)) = (&caller.proof, user) else {
+        return Err(Refusal::NoRequest(context.id).into());
+    };
+    Ok(PotentialDecider {
+        request,
+        spec,
+        is_operator: has_right(claims, &user, Right::Operate),
+        user,
+    })
+}
+
+impl<'a> PotentialDecider<'a> {
+    pub(crate) const fn name(&self) -> &UserName {
+        &self.user.name
+    }
+
+    /// The recipients of the request that name the user; see [`recipients_naming`].
+    pub(crate) fn addressed_by(&self) -> Vec<String> {
+        recipients_naming(self.request, &self.user)
+    }
+
+    /// Requires a recipient of the request or an operator.
+    pub(crate) fn authorize(self) -> Result<AuthorizedDecider<'a>, Refusal> {
+        if !is_decider(self.request, &self.user, self.is_operator) {
+            return Err(Refusal::NotAddressed(self.user.name));
+        }
+        Ok(AuthorizedDecider {
+            request: self.request,
+            spec: self.spec,
+            name: self.user.name,
+            is_operator: self.is_operator,
+        })
+    }
 }
 
 /// Requires a signed command of a recipient of the request or of an operator.
@@ -69,26 +122,8 @@ pub(crate) fn require_decider<'a>(
     caller: &Caller,
     context: &DecisionContext<'_>,
 ) -> Result<AuthorizedDecider<'a>, Undecided> {
-    let user = require_right(caller, Right::Decide, context.facts)?;
-    let found = request.and_then(|request| Some((request, request.spec.as_ref()?)));
-    let Some((request, spec)) = found else {
-        return Err(Refusal::NoRequest(context.id).into());
-    };
-    // `require_right` refuses an unsigned command, which never has the right to decide.
-    let (Proof::Good(claims), Some(user)) = (&caller.proof, &user) else {
-        return Err(Refusal::NoRequest(context.id).into());
-    };
-    let is_operator = has_right(claims, user, Right::Operate);
-    if !is_decider(request, user, is_operator) {
-        return Err(Refusal::NotAddressed(claims.user.clone()).into());
-    }
-    Ok(AuthorizedDecider {
-        request,
-        spec,
-        name: claims.user.clone(),
-        is_operator,
-        addressed_by: recipients_naming(request, user),
-    })
+    let user = require_potential_decider(request, caller, context)?;
+    Ok(user.authorize()?)
 }
 
 /// Whether a user with the right to decide may decide this request.
