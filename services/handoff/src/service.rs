@@ -8,7 +8,7 @@ use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::subject::Parts;
 use holdpoint_kernel::{DecodedCommand, PendingSweep, Service};
 
-use crate::domain::{HandoffDomain, Input};
+use crate::domain::{HandoffDomain, Input, RequestInput};
 use crate::inbound::Reader;
 
 /// The handoff service's domain, store and outbound messages, for the kernel.
@@ -45,5 +45,12 @@ impl Service for Handoff {
             now: self.clock.now(),
         };
         reader.decode(body)
+    }
+
+    /// Only the acknowledgement of a close completes a reply. Who completes a handoff waits for that of its timer, too,
+    /// but does not notice some milliseconds.
+    fn may_wait(&self, input: &Input) -> bool {
+        let is_of_timer = |input: &RequestInput| matches!(input, RequestInput::TimerAcked { .. });
+        matches!(input, Input::Request { input, .. } if is_of_timer(input))
     }
 }

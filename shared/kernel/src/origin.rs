@@ -53,19 +53,6 @@ pub(crate) enum Origin {
     },
 }
 
-impl Origin {
-    /// Whether it is a stored command, whose sender does not wait for the commit.
-    pub(crate) const fn is_stored(&self) -> bool {
-        match self {
-            Self::Stream { .. } => true,
-            Self::Ask { .. }
-            | Self::Internal { .. }
-            | Self::DesiredState { .. }
-            | Self::Part { .. } => false,
-        }
-    }
-}
-
 /// What happens to the delivery of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Disposition {

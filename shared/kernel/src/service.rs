@@ -32,6 +32,13 @@ pub trait Service: Store<Self::Domain> + Outbound<Self::Domain> + Send + Sync + 
     /// commits continue runs.
     const LINGER: Duration = Duration::ZERO;
 
+    /// Whether the decision on an acknowledgement may wait some milliseconds for other inputs, because no caller waits for
+    /// it. One commit then has both.
+    fn may_wait(&self, input: &InputOf<Self>) -> bool {
+        let _unused = input;
+        false
+    }
+
     /// Reads the body of a command into inputs.
     ///
     /// # Errors

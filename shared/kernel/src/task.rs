@@ -1,5 +1,7 @@
 //! One message on its way through the kernel.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use holdpoint_contracts::message::IdempotencyKey;
 use holdpoint_contracts::problem::Problem;
@@ -8,6 +10,10 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::origin::Origin;
 use crate::service::{InputOf, Service};
+
+/// How long the decision on an acknowledgement may wait that no caller waits for. Some clients wait for it, so it is
+/// short.
+const ACKNOWLEDGEMENT_LINGER: Duration = Duration::from_millis(25);
 
 /// A message, usually decoded, and its origin.
 #[expect(
@@ -69,6 +75,24 @@ impl<S: Service> Task<S> {
     /// Whether its inputs may be decided one by one.
     pub(crate) fn is_splittable(&self) -> bool {
         self.inputs.len() > 1 && !self.atomic
+    }
+
+    /// How long it may wait for others, so that one commit has more of them.
+    pub(crate) fn linger(&self, service: &S) -> Duration {
+        match self.origin {
+            // The sender of a stored command does not wait for the commit.
+            Origin::Stream { .. } => S::LINGER,
+            Origin::DesiredState { .. } => {
+                let mut inputs = self.inputs.iter();
+                let may_wait = self.poison.is_none() && inputs.all(|input| service.may_wait(input));
+                if may_wait {
+                    ACKNOWLEDGEMENT_LINGER
+                } else {
+                    Duration::ZERO
+                }
+            }
+            Origin::Ask { .. } | Origin::Internal { .. } | Origin::Part { .. } => Duration::ZERO,
+        }
     }
 
     /// Names the inputs: the same for each delivery, whatever message carries them.

@@ -105,8 +105,8 @@ impl<S: Service> Writer<S> {
                 if !self.take(&mut backlog).await {
                     break;
                 }
-                let is_stored = |task: &Task<S>| task.origin.is_stored();
-                gather(&mut self.tasks, &mut backlog, S::LINGER, is_stored).await;
+                let linger = |task: &Task<S>| task.linger(&self.service);
+                gather(&mut self.tasks, &mut backlog, linger).await;
             }
             self.status.set_at_work(true);
             self.decide_isolated_ones(&mut backlog).await;

@@ -152,9 +152,14 @@ impl Decider for HandoffDomain {
         }
     }
 
-    /// A request waits for hours, whereas users and policies are few and read often.
+    /// Users and policies are few and read often. A request waits for hours, and then for some milliseconds for the
+    /// acknowledgements of its end.
     fn is_hot(state: &Aggregate) -> bool {
-        matches!(state, Aggregate::User(_) | Aggregate::Policy(_))
+        match state {
+            Aggregate::User(_) | Aggregate::Policy(_) => true,
+            Aggregate::Request(request) => request.awaits_acknowledgement(),
+            Aggregate::StandingApproval(_) | Aggregate::Expired => false,
+        }
     }
 
     fn problem(refusal: &Refusal) -> Problem {

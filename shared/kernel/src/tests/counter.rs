@@ -58,6 +58,12 @@ pub(super) const GONE: &str = "ear-gone";
 /// The desired state whose refusal is counted.
 pub(super) const DECIDED: &str = "ear-decided";
 
+/// The desired state of this counter is acknowledged by an input that may wait.
+pub(super) const TOLD: &str = "ear-told";
+
+/// Counts these acknowledgements.
+pub(super) const ACKNOWLEDGEMENTS: &str = "acknowledgements";
+
 /// Counts refusals of desired states.
 pub(super) const REFUSALS: &str = "refusals";
 
@@ -211,6 +217,10 @@ impl Service for Counter {
         Ok(DecodedCommand::one(Input { name, by }, envelope.key))
     }
 
+    fn may_wait(&self, input: &Input) -> bool {
+        input.name == ACKNOWLEDGEMENTS
+    }
+
     fn incident(&self, _: &str, body: &[u8], reason: &str) -> Vec<Input> {
         let body = String::from_utf8_lossy(body);
         assert!(!reason.is_empty());
@@ -346,6 +356,13 @@ impl Outbound<Counter> for Counter {
             subject: subject::command(workspace, "ear", 0, "hear"),
             body: format!("[{}]", bodies.join(",")),
             headers: Vec::new(),
+        })
+    }
+
+    fn acknowledged(&self, desired_state: &SentState<'_>, _: &serde_json::Value) -> Option<Input> {
+        (desired_state.id == TOLD).then(|| Input {
+            name: ACKNOWLEDGEMENTS.to_owned(),
+            by: 1,
         })
     }
 

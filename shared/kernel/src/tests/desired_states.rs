@@ -1,19 +1,28 @@
 //! Desired states: rows until their receiver has confirmed them. The receiver is played here, for it has to
 //! be deaf at will.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::pull;
+use bytes::Bytes;
 use futures_util::StreamExt;
 use holdpoint_bus::{Outgoing, StreamUse};
 use holdpoint_contracts::message::Command as _;
+use holdpoint_contracts::problem::Problem;
 use holdpoint_testkit::until;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::counter::{Count, DECIDED, GONE, HUGE, Input, REFUSALS, UNWRITABLE, acme};
+use super::counter::{
+    ACKNOWLEDGEMENTS, Count, Counter, DECIDED, GONE, HUGE, Input, REFUSALS, TOLD, UNWRITABLE, acme,
+};
 use super::{Kernel, PATIENCE, World, envelope, replicas, start_on};
+use crate::completion::CompletionQueue;
+use crate::desired_states::rows::{DesiredStateKey, Sent};
+use crate::origin::Origin;
+use crate::task::{Raw, Task};
 
 const EAR: StreamUse<'_> = StreamUse::Commands("ear");
 
@@ -117,6 +126,60 @@ async fn count(kernel: &Kernel, names: &[&str]) {
 
 fn problem(status: u16) -> Value {
     json!({"problem": {"status": status, "code": "no", "detail": "no"}})
+}
+
+/// Swift: the decision on an acknowledgement that no caller waits for waits some milliseconds, and is made without other
+/// inputs, too.
+#[tokio::test]
+async fn an_acknowledgement_may_wait_for_other_inputs() {
+    let world = World::with_stream().await;
+    let mut ear = Ear::of(&world).await;
+    let kernel = world.start().await;
+    for acknowledged in 1..=2 {
+        count(&kernel, &[TOLD]).await;
+        let mut heard = ear.hear().await;
+        // An older one may have been sent again.
+        while heard.revs()[TOLD] < acknowledged {
+            heard = ear.hear().await;
+        }
+        ear.confirm(&heard).await;
+        if acknowledged == 2 {
+            count(&kernel, &["other"]).await;
+        }
+        world.no_desired_state_is_left().await;
+        let counted = world.counts().await[ACKNOWLEDGEMENTS];
+        assert_eq!(counted, acknowledged.cast_signed());
+    }
+    kernel.stop().await;
+}
+
+fn task(name: &str, origin: Origin) -> Task<Counter> {
+    let name = name.to_owned();
+    let (subject, body) = (String::new(), Bytes::new());
+    Task::new(vec![Input { name, by: 1 }], origin, Raw { subject, body })
+}
+
+/// Swift: an input waits only if the service says that no caller waits for it.
+#[test]
+fn only_an_acknowledgement_without_a_caller_waits() {
+    let acknowledgement = |name| {
+        let key = DesiredStateKey {
+            kind: Cow::Borrowed("heard"),
+            workspace: acme().to_string(),
+            id: TOLD.to_owned(),
+        };
+        let (sent, completions) = (Sent { key, rev: 1 }, CompletionQueue::default());
+        task(name, Origin::DesiredState { sent, completions })
+    };
+    let waits = |task: Task<Counter>| !task.linger(&Counter).is_zero();
+    assert!(waits(acknowledgement(ACKNOWLEDGEMENTS)));
+    assert!(!waits(acknowledgement(REFUSALS)));
+    assert!(!waits(task(ACKNOWLEDGEMENTS, Origin::ask(None))));
+    let poison = Some(Problem::internal());
+    assert!(!waits(Task {
+        poison,
+        ..acknowledgement(ACKNOWLEDGEMENTS)
+    }));
 }
 
 #[tokio::test]

@@ -20,24 +20,24 @@ const BATCH_COMMANDS_MAX: usize = 1_000;
 /// Messages taken from the channel at once.
 pub(super) const TAKE_MAX: usize = 1_000;
 
-/// Takes further tasks for the time `linger`. A task that may not wait ends that at once.
+/// Takes further tasks as long as all taken ones may wait. A task that may not wait ends that at once.
 pub(super) async fn gather<T>(
     tasks: &mut mpsc::Receiver<T>,
     taken: &mut Vec<T>,
-    linger: Duration,
-    may_wait: impl Fn(&T) -> bool,
+    linger: impl Fn(&T) -> Duration,
 ) {
-    if linger.is_zero() {
-        return;
-    }
-    let until = Instant::now() + linger;
-    while taken.len() < TAKE_MAX && taken.iter().all(&may_wait) {
+    let begun = Instant::now();
+    while taken.len() < TAKE_MAX {
+        let shortest = taken.iter().map(&linger).min().unwrap_or_default();
+        if shortest.is_zero() {
+            return;
+        }
         tokio::select! {
             biased;
             more = tasks.recv_many(taken, TAKE_MAX) => if more == 0 {
                 return;
             },
-            () = tokio::time::sleep_until(until) => return,
+            () = tokio::time::sleep_until(begun + shortest) => return,
         }
     }
 }
@@ -67,24 +67,23 @@ mod tests {
     #[tokio::test]
     async fn tasks_are_gathered_until_one_may_not_wait() {
         const LONG: Duration = Duration::from_secs(3_600);
+        const SHORT: Duration = Duration::from_millis(20);
+        const NONE: Duration = Duration::ZERO;
         let (send, mut tasks) = mpsc::channel(10);
-        for may_wait in [true, true, false, true] {
-            send.send(may_wait).await.unwrap();
+        for linger in [LONG, LONG, NONE, LONG] {
+            send.send(linger).await.unwrap();
         }
-        let mut taken = vec![true];
-        gather(&mut tasks, &mut taken, LONG, |task| *task).await;
-        assert_eq!(taken, [true, true, true, false, true]);
-        send.send(true).await.unwrap();
-        let mut taken = vec![false];
-        gather(&mut tasks, &mut taken, LONG, |task| *task).await;
-        assert_eq!(taken, [false], "a caller waits for it");
-        let mut taken = vec![true];
-        gather(&mut tasks, &mut taken, Duration::ZERO, |task| *task).await;
-        assert_eq!(taken, [true]);
+        let mut taken = vec![LONG];
+        gather(&mut tasks, &mut taken, |task| *task).await;
+        assert_eq!(taken, [LONG, LONG, LONG, NONE, LONG]);
+        send.send(SHORT).await.unwrap();
+        let mut taken = vec![NONE];
+        gather(&mut tasks, &mut taken, |task| *task).await;
+        assert_eq!(taken, [NONE], "a caller waits for it");
         let begun = Instant::now();
-        let short = Duration::from_millis(20);
-        gather(&mut tasks, &mut taken, short, |task| *task).await;
-        assert_eq!(taken, [true, true]);
-        assert!(begun.elapsed() >= short);
+        let mut taken = vec![LONG];
+        gather(&mut tasks, &mut taken, |task| *task).await;
+        assert_eq!(taken, [LONG, SHORT]);
+        assert!(begun.elapsed() >= SHORT);
     }
 }

@@ -85,7 +85,8 @@ fn pass_deadline(
     Ok(())
 }
 
-/// The scheduler acknowledged a timer. Only the acknowledgement that a timer is cleared is stored (S0-R4).
+/// The scheduler acknowledged a timer. Only the acknowledgement that a timer is cleared is stored (S0-R4). A caller who
+/// completes a handoff waits for it. No other reader does, so nothing else is nudged.
 pub(crate) fn acknowledge_timer(
     request: Option<&Request>,
     rev: u64,
@@ -96,10 +97,14 @@ pub(crate) fn acknowledge_timer(
         return unchanged;
     };
     let timer = request.timer;
-    if timer.rev != rev || timer.due.is_some() || timer.is_acknowledged {
+    if timer.rev != rev || !timer.is_unconfirmed() {
         return unchanged;
     }
     let mut transition = RequestTransition::invisible(request, context.now);
     transition.request.timer.is_acknowledged = true;
-    transition.finish(|_| Reply::EventRecorded)
+    if request.kind() == Some(HoldKind::Handoff) {
+        transition.finish(|_| Reply::EventRecorded)
+    } else {
+        transition.finish_without_nudge(|_| Reply::EventRecorded)
+    }
 }

@@ -122,6 +122,13 @@ pub struct Timer {
     pub is_acknowledged: bool,
 }
 
+impl Timer {
+    /// Whether it was cleared and the scheduler has not acknowledged that.
+    pub(crate) const fn is_unconfirmed(self) -> bool {
+        self.rev > 0 && self.due.is_none() && !self.is_acknowledged
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct End {
     pub outcome: HoldOutcome,
@@ -256,6 +263,13 @@ impl Request {
     pub(crate) fn next_deadline(&self) -> Option<DateTime<Utc>> {
         self.deadline()
             .filter(|due| self.escalated_at.is_none_or(|passed| *due > passed))
+    }
+
+    /// Whether another service will soon acknowledge its end or its cleared timer. Not for a timer, because retention
+    /// deletes its row.
+    pub(crate) fn awaits_acknowledgement(&self) -> bool {
+        let is_pending = self.effect == Some(DecisionEffect::Pending);
+        self.kind() != Some(HoldKind::Timer) && (is_pending || self.timer.is_unconfirmed())
     }
 
     /// Whether a person has taken the run over and still has it. A run that was reassigned to a role, or

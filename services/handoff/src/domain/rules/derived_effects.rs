@@ -15,18 +15,32 @@ use crate::domain::model::request::{Request, Timer};
 use crate::domain::transition::{Notification, RequestTransition};
 
 impl RequestTransition {
-    /// Completes the decision: adds the derived effects and builds the reply from the new state.
+    /// Completes the decision: adds the derived effects with a nudge, and builds the reply from the new state.
     pub(crate) fn finish(mut self, reply: impl FnOnce(&Request) -> Reply) -> Outcome {
-        self.set_timer();
-        self.send_handoff_events();
-        let notification = self.notification.take();
-        self.send_request_event(notification);
-        self.send_mention();
+        self.derive_effects();
         self.effects.push(Effect::Changed {
             workspace: self.request.workspace.clone(),
             id: self.request.id,
             version: self.request.version,
         });
+        self.complete(reply)
+    }
+
+    /// The same for a change that no reader waits for.
+    pub(crate) fn finish_without_nudge(mut self, reply: impl FnOnce(&Request) -> Reply) -> Outcome {
+        self.derive_effects();
+        self.complete(reply)
+    }
+
+    fn derive_effects(&mut self) {
+        self.set_timer();
+        self.send_handoff_events();
+        let notification = self.notification.take();
+        self.send_request_event(notification);
+        self.send_mention();
+    }
+
+    fn complete(self, reply: impl FnOnce(&Request) -> Reply) -> Outcome {
         let reply = reply(&self.request);
         Outcome::Decided(Box::new(Change {
             state: Aggregate::Request(Box::new(self.request)),

@@ -2,14 +2,15 @@
 
 use holdpoint_auth::AuthError;
 use holdpoint_contracts::handoff::{Decision, Effect as DecisionEffect};
-use holdpoint_contracts::hold::HoldState;
+use holdpoint_contracts::hold::{CloseReply, HoldState};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_decision::Decider as _;
 use serde_json::json;
 
 use super::world::{World, gone, open, respond, signed, spec, unsigned};
 use crate::domain::model::limits::LATE_MAX;
-use crate::domain::{Caller, Proof};
+use crate::domain::{Aggregate, Caller, HandoffDomain, Proof, RequestInput};
 use holdpoint_holds::limits::ANSWER_BYTES_MAX;
 
 fn asked() -> World {
@@ -171,4 +172,28 @@ fn a_decision_on_an_older_version_is_refused() {
     let stale = world.decide_with(caller.clone(), respond("yes"), Some(7));
     assert_eq!(stale.unwrap_err().code, "version_conflict");
     assert!(world.decide_with(caller, respond("yes"), Some(1)).is_ok());
+}
+
+/// Swift: a decided request is in memory until the executor and the scheduler have acknowledged its end.
+#[test]
+fn a_decided_request_is_cached_until_its_end_is_acknowledged() {
+    let is_cached = |world: &World| {
+        let request = world.request.clone().unwrap();
+        HandoffDomain::is_hot(&Aggregate::Request(Box::new(request)))
+    };
+    for timer_is_first in [true, false] {
+        let mut world = asked();
+        assert!(!is_cached(&world), "it may wait for days");
+        world.decide_as("ada", respond("yes")).unwrap();
+        let rev = world.request.as_ref().unwrap().timer.rev;
+        for is_timer in [timer_is_first, !timer_is_first] {
+            assert!(is_cached(&world));
+            if is_timer {
+                world.put(RequestInput::TimerAcked { rev }).unwrap();
+            } else {
+                world.acknowledge_close(CloseReply::Applied);
+            }
+        }
+        assert!(!is_cached(&world));
+    }
 }

@@ -126,9 +126,7 @@ impl Request {
             asks_again: spec.asks_again,
             steps_left: spec.steps_left,
             callback: spec.callback.clone(),
-            timer_unconfirmed: self.timer.rev > 0
-                && self.timer.due.is_none()
-                && !self.timer.is_acknowledged
+            timer_unconfirmed: self.timer.is_unconfirmed()
                 && !matches!(self.phase, Phase::Frozen { .. }),
             items: spec.items.clone(),
             asked_by: self.asked_by(spec),
