@@ -3,20 +3,17 @@
 //!
 //! A nudge may be lost, so waiters also read again from time to time.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_nats::Message;
 use futures_util::StreamExt;
-use holdpoint_bus::Bus;
+use holdpoint_bus::{Bus, Waiters};
 use holdpoint_contracts::handoff::RequestNudge;
 use holdpoint_contracts::history::Nudge as RunNudge;
 use holdpoint_contracts::notification::NotificationNudge;
 use holdpoint_contracts::{executor, handoff, notification, subject};
 use holdpoint_ids::{HoldId, RunId, UserName, Workspace};
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Pause before a refused subscription is tried again.
@@ -34,30 +31,15 @@ pub(crate) enum Topic {
 
 /// The waiters of a gateway. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Nudges(Arc<Mutex<Waiters>>);
-
-type Waiters = HashMap<Topic, watch::Sender<()>>;
+pub(crate) struct Nudges(Waiters<Topic>);
 
 /// The changes of one topic since the subscription.
-#[derive(Debug)]
-pub(crate) struct Changes {
-    topic: Topic,
-    nudges: Nudges,
-    /// Absent only while it is dropped.
-    receiver: Option<watch::Receiver<()>>,
-}
+pub(crate) type Changes = holdpoint_bus::Changes<Topic>;
 
 impl Nudges {
-    /// Subscribe before reading: then no later change is missed.
+    /// See [`Waiters::subscribe`].
     pub(crate) fn subscribe(&self, topic: Topic) -> Changes {
-        let mut waiters = self.lock();
-        let sender = waiters.entry(topic.clone());
-        let sender = sender.or_insert_with(|| watch::channel(()).0);
-        Changes {
-            receiver: Some(sender.subscribe()),
-            topic,
-            nudges: self.clone(),
-        }
+        self.0.subscribe(topic)
     }
 
     /// Receives nudges until the gateway stops.
@@ -81,7 +63,7 @@ impl Nudges {
     }
 
     fn wake_by(&self, message: &Message) {
-        if self.lock().is_empty() {
+        if self.0.is_empty() {
             return;
         }
         let Some((workspace, service)) = subject::live_parts(&message.subject) else {
@@ -91,20 +73,20 @@ impl Nudges {
             executor::SERVICE => {
                 let nudge = read::<RunNudge>(message);
                 let runs = nudge.into_iter().flat_map(|nudge| nudge.runs);
-                self.wake(runs.map(|(run, _)| Topic::Run(run)));
-                self.wake([Topic::Workspace(workspace)]);
+                self.0.wake(runs.map(|(run, _)| Topic::Run(run)));
+                self.0.wake([Topic::Workspace(workspace)]);
             }
             handoff::SERVICE => {
                 let nudge = read::<RequestNudge>(message);
                 let requests = nudge.into_iter().flat_map(|nudge| nudge.requests);
-                self.wake(requests.map(|(id, _)| Topic::Request(id)));
-                self.wake([Topic::Workspace(workspace)]);
+                self.0.wake(requests.map(|(id, _)| Topic::Request(id)));
+                self.0.wake([Topic::Workspace(workspace)]);
             }
             notification::SERVICE => match read::<NotificationNudge>(message) {
                 Some(nudge) if nudge.people.is_empty() => self.wake_all_users(&workspace),
                 Some(nudge) => {
                     let of = |user| Topic::NotificationsOf(workspace.clone(), user);
-                    self.wake(nudge.people.into_iter().map(of));
+                    self.0.wake(nudge.people.into_iter().map(of));
                 }
                 None => {}
             },
@@ -112,51 +94,11 @@ impl Nudges {
         }
     }
 
-    fn wake(&self, topics: impl IntoIterator<Item = Topic>) {
-        let waiters = self.lock();
-        for topic in topics {
-            if let Some(sender) = waiters.get(&topic) {
-                sender.send_replace(());
-            }
-        }
-    }
-
     /// Wakes all that wait for notifications in a workspace.
     fn wake_all_users(&self, workspace: &Workspace) {
-        for (topic, sender) in &*self.lock() {
-            if matches!(topic, Topic::NotificationsOf(of, _) if of == workspace) {
-                sender.send_replace(());
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiters> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Changes {
-    /// Ends at the next change, or at once if there was one since the last call.
-    pub(crate) async fn next(&mut self) {
-        if let Some(receiver) = &mut self.receiver
-            && receiver.changed().await.is_ok()
-        {
-            return;
-        }
-        // The sender lives as long as its receivers.
-        std::future::pending::<()>().await;
-    }
-}
-
-impl Drop for Changes {
-    fn drop(&mut self) {
-        let mut waiters = self.nudges.lock();
-        // Under the lock: of two that end together, the second one finds no receiver.
-        drop(self.receiver.take());
-        let is_unused = |sender: &watch::Sender<()>| sender.receiver_count() == 0;
-        if waiters.get(&self.topic).is_some_and(is_unused) {
-            waiters.remove(&self.topic);
-        }
+        let is_of =
+            |topic: &Topic| matches!(topic, Topic::NotificationsOf(of, _) if of == workspace);
+        self.0.wake_matching(is_of);
     }
 }
 
@@ -228,22 +170,6 @@ mod tests {
         nudges.wake_by(&message(handoff::SERVICE, &nudge));
         assert!(second.next().now_or_never().is_some());
         drop((second, not_named, workspace, of_ada));
-        assert!(nudges.lock().is_empty());
-    }
-
-    /// Two waiters of one topic that end at the same time leave nothing behind.
-    #[test]
-    fn waiters_that_end_together_leave_nothing_behind() {
-        let nudges = Nudges::default();
-        let id = HoldId::standalone();
-        for _ in 0..500 {
-            let waiters = [(); 4].map(|()| nudges.subscribe(Topic::Request(id)));
-            std::thread::scope(|scope| {
-                for waiter in waiters {
-                    scope.spawn(move || drop(waiter));
-                }
-            });
-            assert!(nudges.lock().is_empty());
-        }
+        assert!(nudges.0.is_empty());
     }
 }

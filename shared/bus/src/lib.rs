@@ -12,6 +12,7 @@ mod queues;
 mod request;
 pub mod server;
 mod streams;
+mod waiters;
 
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ pub use partitions::PartitionShare;
 pub use publish::Outgoing;
 pub use queues::STEPS_ACK_WAIT;
 pub use streams::{Backlog, COMMANDS_BYTES_MAX, KEPT_FOR, STEPS_BYTES_MAX, StreamUse};
+pub use waiters::{Changes, Waiters};
 
 /// Idle heartbeat of every pull. A lost pull is noticed within twice this time.
 pub const PULL_HEARTBEAT: Duration = Duration::from_secs(2);

@@ -162,7 +162,7 @@ pub fn permissions(client: &Client, inboxes: &str) -> Permissions {
             publish.extend(stream_reader(STEPS));
             subscribe.push("hp.sys.node.*".into());
             // A tool that waits for an answer is nudged.
-            subscribe.push(format!("hp.*.live.{}", executor::SERVICE));
+            subscribe.push(subject::live_filter(executor::SERVICE));
         }
         Client::Program(workspace) => {
             publish.extend(of_program(workspace));
@@ -263,7 +263,7 @@ fn serves(service: &str, publish: &mut Vec<String>, subscribe: &mut Vec<String>)
     subscribe.push(subject::dead_letters_filter(service));
     // Callers wait at inboxes of their own.
     publish.push("_INBOX.>".into());
-    publish.push(format!("hp.*.live.{service}"));
+    publish.push(subject::live_filter(service));
     publish.extend(stream_owner(&commands_stream(service)));
     publish.extend(stream_reader(&commands_stream(service)));
 }

@@ -130,6 +130,12 @@ pub fn live(workspace: &Workspace, service: &str) -> String {
     format!("hp.{workspace}.live.{service}")
 }
 
+/// The nudges of one service in all workspaces.
+#[must_use]
+pub fn live_filter(service: &str) -> String {
+    format!("hp.*.live.{service}")
+}
+
 /// The nudges of all services in all workspaces.
 pub const LIVE_FILTER: &str = "hp.*.live.>";
 

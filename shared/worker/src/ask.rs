@@ -5,28 +5,24 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use holdpoint_bus::Bus;
 use holdpoint_contracts::asking::{
     AskMode, GivenAnswer, InputStatus, RequestInput, RequestedInput, ToolQuestion,
 };
-use holdpoint_contracts::executor::SERVICE;
-use holdpoint_contracts::history::Nudge;
 use holdpoint_contracts::hold::{OnTimeout, Priority};
 use holdpoint_contracts::link::Link;
 use holdpoint_contracts::message::Envelope;
 use holdpoint_contracts::steps::StepDispatch;
-use holdpoint_contracts::subject;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::tool::{ToolCall, ToolFailure};
 
-/// Wait between two polls if no nudge arrives.
-const POLL_EVERY: Duration = Duration::from_secs(5);
+/// A lost nudge delays the answer by at most this time.
+const ASK_INTERVAL_MAX: Duration = Duration::from_secs(10);
 
-/// Shortest time between two polls, however many nudges arrive.
-const POLL_INTERVAL_MIN: Duration = Duration::from_millis(50);
+/// A question is asked at most this often, however many nudges arrive.
+const ASK_INTERVAL_MIN: Duration = Duration::from_millis(50);
 
 /// Wait between two tries while the executor is unavailable.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -167,45 +163,20 @@ impl Question {
         }
     }
 
-    /// Waits for the answer. Polls after each nudge about the run, and regularly because nudges may be lost.
+    /// Waits for the answer. Asks again after each nudge about the run, and rarely in case a nudge was lost.
     async fn wait_for_answer(&self) -> Result<GivenAnswer, ToolFailure> {
-        let nudges = subject::live(&self.call.dispatch.workspace, SERVICE);
-        let nudges = self.bus()?.client().subscribe(nudges).await;
-        let mut nudges = nudges
-            .inspect_err(
-                |error| tracing::debug!(%error, "not subscribed to nudges; the answer is polled"),
-            )
-            .ok();
+        let run = self.call.dispatch.run;
+        let mut changes = self.call.run_changes.subscribe(self.bus()?, run).await;
         loop {
-            let polled_at = Instant::now();
+            let asked_at = Instant::now();
             let asked = self.send().await?;
             if let (InputStatus::Answered, Some(given)) = (asked.status, asked.given) {
                 return Ok(given);
             }
-            let next_poll = polled_at + POLL_EVERY;
-            let nudged = async {
-                match nudges.as_mut() {
-                    Some(nudges) => self.wait_for_nudge(nudges).await,
-                    None => std::future::pending().await,
-                }
-            };
-            if tokio::time::timeout_at(next_poll, nudged).await.is_ok() {
-                tokio::time::sleep_until(polled_at + POLL_INTERVAL_MIN).await;
+            let nudged = tokio::time::timeout_at(asked_at + ASK_INTERVAL_MAX, changes.next());
+            if nudged.await.is_ok() {
+                tokio::time::sleep_until(asked_at + ASK_INTERVAL_MIN).await;
             }
         }
-    }
-
-    /// Ends when the run has changed.
-    async fn wait_for_nudge(&self, nudges: &mut async_nats::Subscriber) {
-        while let Some(message) = nudges.next().await {
-            let is_own = serde_json::from_slice::<Nudge>(&message.payload).is_ok_and(|nudge| {
-                let mut runs = nudge.runs.iter();
-                runs.any(|(run, _)| *run == self.call.dispatch.run)
-            });
-            if is_own {
-                return;
-            }
-        }
-        std::future::pending::<()>().await;
     }
 }

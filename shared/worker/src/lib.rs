@@ -41,6 +41,7 @@
 
 pub mod ask;
 mod redaction;
+mod run_changes;
 mod secrets;
 pub mod suspension;
 pub mod tool;

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::cost::CallCost;
 pub use self::result::{PARKED, SUSPENDED, ToolFailure, ToolResult, ToolSuccess};
+use crate::run_changes::RunChanges;
 use crate::suspension::CallSuspension;
 
 /// The input of one attempt (S2-R10).
@@ -31,6 +32,8 @@ pub struct ToolCall {
     pub dispatch: StepDispatch,
     /// For questions to people. `None` for a tool that runs inside the executor.
     pub bus: Option<Bus>,
+    /// For answers of people. Shared by all calls of a worker.
+    pub run_changes: RunChanges,
     /// The time of the call. A tool must not read any other clock.
     pub now: DateTime<Utc>,
     /// Cancelled when the step is cancelled or taken over, or when the worker gives up. The call's future

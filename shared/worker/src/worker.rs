@@ -48,6 +48,7 @@ use self::results::Reporter;
 use self::slots::Slots;
 use self::start_requests::StartRequester;
 use self::suspension::{SuspendableStep, Suspender};
+use crate::run_changes::RunChanges;
 use crate::suspension::CallSuspension;
 use crate::suspension::sandbox::Sandboxes;
 use crate::tool::{CallCost, Tool, ToolCall};
@@ -78,6 +79,7 @@ pub async fn call_tool(
     let call = ToolCall {
         dispatch: step_dispatch.clone(),
         bus: None,
+        run_changes: RunChanges::default(),
         now: clock.now(),
         stop: CancellationToken::new(),
         suspension: CallSuspension::default(),
@@ -221,6 +223,7 @@ impl Worker {
         let (reporter, reporting) = Reporter::start(bus.clone(), node.clone(), given_up.clone());
         let context = Arc::new(JobContext {
             bus: bus.clone(),
+            run_changes: RunChanges::default(),
             clock: self.options.clock,
             result_max: outcome::result_max(bus.max_payload()),
             leases: leases.clone(),

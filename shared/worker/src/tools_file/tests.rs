@@ -61,6 +61,7 @@ fn asked(args: Value) -> ToolCall {
             at: "2026-03-01T09:00:00Z".parse().unwrap(),
         },
         bus: None,
+        run_changes: crate::run_changes::RunChanges::default(),
         now: "2026-03-01T09:00:00Z".parse().unwrap(),
         stop: tokio_util::sync::CancellationToken::new(),
         suspension: crate::suspension::CallSuspension::default(),

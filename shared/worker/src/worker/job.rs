@@ -11,6 +11,7 @@ use async_nats::jetstream::{AckKind, Message};
 use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::steps::{StartStep, StepDispatch, StepResult};
+use tokio_util::sync::CancellationToken;
 
 use super::continued::continue_call;
 use super::lease_table::{Delivery, LeaseTable};
@@ -19,6 +20,7 @@ use super::results::{PendingResult, Reporter};
 use super::slots::TakenSlots;
 use super::start_requests::{StartDecision, StartRequester};
 use super::suspension::Suspender;
+use crate::run_changes::RunChanges;
 use crate::suspension::CallSuspension;
 use crate::suspension::sandbox::Sandboxes;
 use crate::tool::{CallCost, Risk, Tool, ToolCall};
@@ -39,6 +41,7 @@ const RETRY_RARELY: Duration = Duration::from_secs(30);
 /// Shared by all jobs of a worker.
 pub(super) struct JobContext {
     pub(super) bus: Bus,
+    pub(super) run_changes: RunChanges,
     pub(super) clock: Clock,
     pub(super) result_max: usize,
     pub(super) leases: LeaseTable,
@@ -149,14 +152,7 @@ impl JobContext {
                 }
             }
         }
-        let call = ToolCall {
-            dispatch: step_dispatch.clone(),
-            bus: Some(self.bus.clone()),
-            now: self.clock.now(),
-            stop: delivery.stop().clone(),
-            suspension,
-            cost: CallCost::default(),
-        };
+        let call = self.tool_call(&step_dispatch, delivery.stop(), suspension);
         let mut calling = pin!(outcome::call(tool, call, self.result_max));
         if !is_leased {
             let done = tokio::select! {
@@ -178,6 +174,23 @@ impl JobContext {
         match stop.run_until_cancelled(calling).await {
             Some(done) => self.report(step_dispatch, done, delivery).await,
             None => delivery.end().await,
+        }
+    }
+
+    fn tool_call(
+        &self,
+        step_dispatch: &StepDispatch,
+        stop: &CancellationToken,
+        suspension: CallSuspension,
+    ) -> ToolCall {
+        ToolCall {
+            dispatch: step_dispatch.clone(),
+            bus: Some(self.bus.clone()),
+            run_changes: self.run_changes.clone(),
+            now: self.clock.now(),
+            stop: stop.clone(),
+            suspension,
+            cost: CallCost::default(),
         }
     }
 

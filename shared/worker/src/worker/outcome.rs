@@ -229,6 +229,7 @@ mod tests {
         let tool_call = ToolCall {
             dispatch,
             bus: None,
+            run_changes: crate::run_changes::RunChanges::default(),
             now: chrono::DateTime::UNIX_EPOCH,
             stop: CancellationToken::new(),
             suspension: CallSuspension::in_sandbox(sandbox),

@@ -1,5 +1,6 @@
 //! The worker on a real bus, against an executor that says what the test wants.
 
+mod asking;
 pub(crate) mod fixture;
 mod leases;
 mod registration;
@@ -408,6 +409,7 @@ fn call(step_id: &str, args: Value) -> ToolCall {
             ..step(true)
         },
         bus: None,
+        run_changes: crate::run_changes::RunChanges::default(),
         now: "2026-03-01T09:00:00Z".parse().unwrap(),
         stop: tokio_util::sync::CancellationToken::new(),
         suspension: crate::suspension::CallSuspension::default(),

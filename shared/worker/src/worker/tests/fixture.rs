@@ -47,7 +47,7 @@ pub(super) async fn until(seconds: u64, what: &str, mut probe: impl AsyncFnMut()
 
 pub(super) struct Fixture {
     pub(super) bus: Bus,
-    server: Provided,
+    pub(super) server: Provided,
     _dir: tempfile::TempDir,
 }
 
