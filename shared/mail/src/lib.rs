@@ -34,9 +34,13 @@ pub enum MailError {
     Refused(u16),
     #[error("The mail server could not take the mail now, code {0}.")]
     Busy(u16),
-    #[error("The mail server did not answer in time.")]
+    /// It may have taken the mail.
+    #[error("The mail server did not answer in time, so the mail may have been sent.")]
     TimedOut,
-    #[error("The mail server could not be reached or did not speak SMTP.")]
+    /// It may have taken the mail.
+    #[error("The connection to the mail server broke, so the mail may have been sent.")]
+    Broken,
+    #[error("The mail server could not be reached.")]
     Unreachable,
     #[error("The mail could not be stored.")]
     NotStored,
@@ -47,13 +51,17 @@ pub enum MailError {
 }
 
 impl MailError {
-    /// Stable, for programs.
+    /// Stable, for programs. Only after `mail_unconfirmed` the mail may have been sent. Earlier releases had the code
+    /// `mail_not_sent` for this and for everything but a refusal.
     #[must_use]
     pub const fn code(self) -> &'static str {
-        if matches!(self, Self::Refused(_)) {
-            "mail_refused"
-        } else {
-            "mail_not_sent"
+        match self {
+            Self::Refused(_) => "mail_refused",
+            Self::Busy(_) => "mail_busy",
+            Self::TimedOut | Self::Broken => "mail_unconfirmed",
+            Self::Unreachable => "mail_unreachable",
+            Self::NotStored | Self::Stopped => "mail_not_stored",
+            Self::NotComposed => "mail_not_composed",
         }
     }
 
@@ -64,6 +72,7 @@ impl MailError {
             Self::Refused(_) | Self::NotComposed => true,
             Self::Busy(_)
             | Self::TimedOut
+            | Self::Broken
             | Self::Unreachable
             | Self::NotStored
             | Self::Stopped => false,

@@ -119,14 +119,23 @@ fn is_readable(url: &str) -> bool {
     !is_near.contains(&true) && !settings.split('&').any(|one| one == "tls=required")
 }
 
-/// Returns the server's code and never its text, which may quote anything.
+/// Returns the server's code and never its text, which may quote anything. Without a code, only a connection that was
+/// never made shows that the server has not taken the mail.
 fn read_smtp_error(error: &lettre::transport::smtp::Error) -> MailError {
     match error.status().map(u16::from) {
         Some(code) if error.is_permanent() => MailError::Refused(code),
         Some(code) => MailError::Busy(code),
+        None if is_before_mail(error) => MailError::Unreachable,
         None if error.is_timeout() => MailError::TimedOut,
-        None => MailError::Unreachable,
+        None => MailError::Broken,
     }
+}
+
+/// Whether the client failed before it could send a mail.
+fn is_before_mail(error: &lettre::transport::smtp::Error) -> bool {
+    // lettre has no predicate for this kind, only its text. Another text counts as a broken connection.
+    let is_connection = error.to_string().starts_with("Connection error");
+    is_connection || error.is_tls() || error.is_client() || error.is_transport_shutdown()
 }
 
 #[cfg(test)]

@@ -39,6 +39,12 @@ pub const MAX_REDIRECTS: usize = 5;
 
 const MAX_HEADERS: usize = 64;
 
+/// No request was sent.
+const CONNECT_FAILED: &str = "connect_failed";
+
+/// The request may have had its effect. A step that must not be done twice becomes uncertain.
+const HTTP_FAILED: &str = "http_failed";
+
 /// Headers of the connection. Setting them could smuggle a second request.
 const RESERVED: [&str; 8] = [
     "connection",
@@ -109,8 +115,9 @@ impl HttpRequest {
         mut request: Outgoing,
         cost: &CallCost,
     ) -> Result<ToolResponse, ToolFailure> {
-        for _hop in 0..=MAX_REDIRECTS {
-            let response = self.send(&request).await?;
+        for hop in 0..=MAX_REDIRECTS {
+            let sent = self.send(&request).await;
+            let response = sent.map_err(|failure| after_redirects(failure, hop))?;
             match redirect_target(&response, &request.url)? {
                 Some(next) => request.follow(response.status(), next)?,
                 None => {
@@ -178,14 +185,24 @@ impl HttpRequest {
         if let Some(reason) = targets::refusal(error) {
             return refused(reason);
         }
+        // First, because a connection that is not made in time has not sent anything either.
+        if error.is_connect() {
+            return ToolFailure::new(CONNECT_FAILED, "The address could not be reached.");
+        }
         if error.is_timeout() {
             return ToolFailure::new("timeout", "The address did not answer in time.");
         }
-        if error.is_connect() {
-            return ToolFailure::new("connect_failed", "The address could not be reached.");
-        }
-        ToolFailure::new("http_failed", "The connection failed during the request.")
+        ToolFailure::new(HTTP_FAILED, "The connection failed during the request.")
     }
+}
+
+/// A redirect may follow an effect, so a second address that cannot be reached does not show that nothing happened.
+fn after_redirects(failure: ToolFailure, hop: usize) -> ToolFailure {
+    if hop > 0 && failure.code == CONNECT_FAILED {
+        let text = "The address of a redirect could not be reached.";
+        return ToolFailure::new(HTTP_FAILED, text);
+    }
+    failure
 }
 
 fn timed_out(limit: Duration) -> ToolFailure {
@@ -441,7 +458,7 @@ fn add_identity(headers: &mut HeaderMap, call: &ToolCall) -> Result<(), ToolFail
 fn header_value(text: &str) -> Result<HeaderValue, ToolFailure> {
     HeaderValue::from_str(text).map_err(|_invalid| {
         ToolFailure::new(
-            "http_failed",
+            "invalid_args",
             "The call's identity is not valid in an HTTP header.",
         )
     })
@@ -456,7 +473,7 @@ fn redirect_target(response: &reqwest::Response, from: &Url) -> Result<Option<Ur
     match next {
         Some(next) => Ok(Some(next)),
         None => Err(ToolFailure::new(
-            "http_failed",
+            HTTP_FAILED,
             "The response redirects to an invalid address.",
         )),
     }

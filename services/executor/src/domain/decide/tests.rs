@@ -9,6 +9,7 @@ mod approver_rights;
 mod asked_items;
 mod change_library;
 mod child_runs;
+mod doubtful_failures;
 mod ending;
 mod fan_out;
 mod gate_entries;

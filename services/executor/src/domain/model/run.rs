@@ -8,6 +8,7 @@ mod awaited_runs;
 pub mod blobs;
 pub mod child_runs;
 mod children;
+pub mod choice;
 pub mod failures;
 pub mod fan_out;
 pub mod limits;
@@ -22,6 +23,7 @@ pub mod tool_questions;
 pub use approval::{ApprovalDecision, StepApproval, edited_args_name, original_args_name};
 pub use blobs::{Blob, UNREFERENCED_MS};
 pub use child_runs::{ChildRuns, ParentRun};
+pub use choice::{Answered, Choice};
 pub use failures::{Backoff, Failures};
 pub use fan_out::{ChildOf, FanOut};
 pub use limits::{LimitRow, Place, PlaceRow, RunBudget, RunLimits, StartTimer, StartTurn};
@@ -34,8 +36,8 @@ pub use signals::{
     Signal, SignalKey, Signals, signal_name,
 };
 pub use step::{
-    Answered, AtWorker, Choice, Dispatched, Hold, LATE_RESULTS_MAX, MissingTool, Step, StepGrant,
-    StepPhase, Uncertain,
+    AtWorker, Dispatched, Hold, LATE_RESULTS_MAX, MissingTool, Step, StepGrant, StepPhase,
+    Uncertain,
 };
 pub use suspension::{InFlightStep, SUPPLEMENT_MS, Suspension};
 pub use timer::Timer;

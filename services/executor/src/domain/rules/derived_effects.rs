@@ -286,6 +286,8 @@ fn question_spec(
         "the run failed after that"
     } else if asked.is_timeout {
         "its tool did not end in time"
+    } else if asked.is_unconfirmed {
+        "its tool failed before it could know"
     } else if asked.is_stopped {
         "has stopped it before its end"
     } else {

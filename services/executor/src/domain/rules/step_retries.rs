@@ -34,15 +34,27 @@ const FAILED_DATA_BYTES_MAX: usize = 4 * 1024;
 /// A backoff is shortened by up to this share, so that steps that fail together are not repeated together.
 const JITTER_PERCENT: u64 = 25;
 
+/// Failures after which nobody knows whether the tool had its effect: no end in time, a broken connection, or no reply of
+/// a mail server. A call that must not be made twice becomes uncertain, whatever its `retry` says.
+const DOUBTFUL_CODES: [&str; 4] = [
+    TIMEOUT_CODE,
+    "http_failed",
+    // An earlier worker has one code for each mail that was not sent, or may have been sent.
+    "mail_not_sent",
+    "mail_unconfirmed",
+];
+
 /// Failures that every attempt would repeat. They are retried only if the author names them.
-const FINAL_CODES: [&str; 11] = [
+const FINAL_CODES: [&str; 13] = [
     "cannot_ask",
     "invalid_args",
     // The tool has succeeded, and only its data is wrong.
     "invalid_result",
+    "mail_not_composed",
     "no_contact",
     "redirect_refused",
     "request_too_large",
+    "response_too_large",
     "result_not_allowed",
     "result_too_large",
     "sandbox_too_large",
@@ -50,13 +62,15 @@ const FINAL_CODES: [&str; 11] = [
     "too_many_redirects",
 ];
 
-/// Failures of a tool that may have had its effect: its result is not taken, or its sandbox is too large.
-const HAPPENED_CODES: [&str; 5] = [
+/// Failures of a tool that may have had its effect: its result is not taken, a redirect followed it, or its sandbox is
+/// too large.
+const HAPPENED_CODES: [&str; 6] = [
     "invalid_result",
     "response_too_large",
     "result_not_allowed",
     "result_too_large",
     "sandbox_too_large",
+    "too_many_redirects",
 ];
 
 /// A failed call of a tool.
@@ -83,11 +97,17 @@ pub(crate) fn end_attempt(
         is_reported: _,
     } = failed;
     let grant = non_idempotent_grant(transition, index, node);
-    if let Some(grant) = grant.clone().filter(|_| code == TIMEOUT_CODE) {
+    if let Some(grant) = grant.clone().filter(|_| DOUBTFUL_CODES.contains(&code)) {
         let step = transition.step(index);
         // A question that is open stays.
         if step.is_some_and(|step| step.phase.try_as_uncertain_ref().is_none()) {
-            ask_about_step(transition, index, grant, Doubt::TimedOut);
+            let is_timeout = code == TIMEOUT_CODE;
+            let doubt = if is_timeout {
+                Doubt::TimedOut
+            } else {
+                Doubt::Unconfirmed
+            };
+            ask_about_step(transition, index, grant, doubt);
         }
         let data = RowData {
             failed_attempts: kept,

@@ -16,6 +16,8 @@ pub(crate) enum Doubt {
     Unreported,
     /// Its tool did not end in time.
     TimedOut,
+    /// Its tool failed, and cannot know whether it had its effect.
+    Unconfirmed,
     /// Its worker has stopped it.
     Stopped,
     /// Its run failed after the call, and was retried.
@@ -35,6 +37,7 @@ pub(crate) fn ask_about_step(
         answer: None,
         is_minimal: false,
         is_timeout: doubt == Doubt::TimedOut,
+        is_unconfirmed: doubt == Doubt::Unconfirmed,
         is_retried: doubt == Doubt::Retried,
         is_stopped: doubt == Doubt::Stopped,
     };

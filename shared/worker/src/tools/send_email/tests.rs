@@ -251,7 +251,7 @@ async fn a_mail_that_cannot_be_stored_fails_without_its_path() {
     std::fs::write(&blocked, "").unwrap();
     let tool = SendEmail::new(MailTransport::Maildir(blocked), None).unwrap();
     let failure = failure(&tool, introduction("ann@example.org")).await;
-    assert_eq!(failure.code, "mail_not_sent");
+    assert_eq!(failure.code, "mail_not_stored");
     assert_eq!(failure.message, "The mail could not be stored.");
 }
 
@@ -310,6 +310,9 @@ async fn an_error_of_settings_hides_the_password() {
     assert!(matches!(empty, MailTransport::Maildir(_)));
 }
 
+/// A verdict of a mail server that takes a mail and then does not answer.
+const HANGS_UP: &str = "250 hangs up";
+
 /// A mail server for one connection that answers each recipient with `verdict` and returns what
 /// the client said.
 async fn mail_server(verdict: &'static str) -> (String, JoinHandle<String>) {
@@ -333,6 +336,9 @@ async fn mail_server(verdict: &'static str) -> (String, JoinHandle<String>) {
                 _ => "250 ok",
             };
             in_mail = line == "DATA";
+            if line == "." && verdict == HANGS_UP {
+                break;
+            }
             write
                 .write_all(format!("{reply}\r\n").as_bytes())
                 .await
@@ -387,6 +393,19 @@ async fn a_refusal_of_the_mail_server_shows_only_its_code() {
     talk.await.unwrap();
 }
 
+/// Gate 3: a server that is gone after the text of the mail may have sent it. One that was too busy has not.
+#[tokio::test]
+async fn a_mail_that_may_have_been_sent_has_a_code_of_its_own() {
+    for (verdict, code) in [(HANGS_UP, "mail_unconfirmed"), ("451 later", "mail_busy")] {
+        let (url, talk) = mail_server(verdict).await;
+        let transport = MailTransport::from_env(Some(&url), "unused").unwrap();
+        let tool = SendEmail::new(transport, None).unwrap();
+        let failed = failure(&tool, introduction("ann@example.org")).await;
+        assert_eq!(failed.code, code, "{failed:?}");
+        talk.await.unwrap();
+    }
+}
+
 /// S0-R5
 #[tokio::test]
 async fn an_unreachable_mail_server_fails_the_step_without_its_address() {
@@ -397,6 +416,6 @@ async fn an_unreachable_mail_server_fails_the_step_without_its_address() {
     let transport = MailTransport::from_env(Some(&url), "unused").unwrap();
     let tool = SendEmail::new(transport, None).unwrap();
     let absent = failure(&tool, introduction("ann@example.org")).await;
-    assert_eq!(absent.code, "mail_not_sent");
+    assert_eq!(absent.code, "mail_unreachable");
     assert!(!absent.message.contains("127.0.0.1"), "{absent:?}");
 }

@@ -318,6 +318,26 @@ async fn an_unreachable_server_is_reported_without_its_address() {
     assert_eq!(absent.message, "The address could not be reached.");
 }
 
+/// Gate 3: only a connection that was never made shows that nothing happened. A redirect may follow an effect.
+#[tokio::test]
+async fn a_connection_that_breaks_after_the_request_has_a_code_of_its_own() {
+    let (silent, _requests) = server(vec![Vec::new()]).await;
+    let (cut, _requests) = server(vec![
+        b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\ncut".to_vec(),
+    ])
+    .await;
+    let refusing = TcpSocket::new_v4().unwrap();
+    refusing.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let moved = format!("location: http://{}/\r\n", refusing.local_addr().unwrap());
+    let (redirects, _requests) = server(vec![answer("303 See Other", &moved, "")]).await;
+    let (nowhere, _requests) = server(vec![answer("302 Found", "location: http://\r\n", "")]).await;
+    for at in [silent, cut, redirects, nowhere] {
+        let args = json!({ "method": "post", "url": format!("http://{at}/"), "body": {} });
+        let failure = failed(EgressPolicy::AllowPrivate, args).await;
+        assert_eq!(failure.code, "http_failed", "{failure:?}");
+    }
+}
+
 /// S0-R5
 #[tokio::test]
 async fn a_request_that_cannot_be_made_says_what_to_change() {

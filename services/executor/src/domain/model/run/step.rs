@@ -6,13 +6,14 @@ use holdpoint_contracts::run::{HoldKind, StepStatus};
 use holdpoint_contracts::steps::{Feedback, LEASE_DEFAULT_MS};
 use holdpoint_ids::{HoldId, NodeName};
 use serde::{Deserialize, Serialize};
-use strum::{EnumTryAs, IntoStaticStr, VariantArray};
+use strum::EnumTryAs;
 
 use crate::domain::model::is_default;
 use crate::domain::model::plan::signal_steps::OnWaitTimeout;
 use crate::domain::model::plan::{OnError, Retry};
 use crate::domain::model::run::approval::StepApproval;
 use crate::domain::model::run::child_runs::ChildRuns;
+use crate::domain::model::run::choice::Answered;
 use crate::domain::model::run::failures::{Backoff, Failures};
 use crate::domain::model::run::fan_out::{ChildOf, FanOut};
 use crate::domain::model::run::person_hold::PersonHold;
@@ -231,7 +232,7 @@ impl Hold {
 /// A step that may have happened, and the question whether it has.
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "three of them say why it is asked, and rows are stored with them"
+    reason = "four of them say why it is asked, and rows are stored with them"
 )]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Uncertain {
@@ -248,6 +249,9 @@ pub struct Uncertain {
     /// Whether its tool did not end in time. Otherwise its worker never reported.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_timeout: bool,
+    /// Whether its tool failed, and cannot know whether it had its effect.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unconfirmed: bool,
     /// Whether its run ended first, and was retried.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_retried: bool,
@@ -264,33 +268,14 @@ impl Uncertain {
             "may have happened: it was called before the run failed."
         } else if self.is_timeout {
             "may have happened: its tool did not end in time."
+        } else if self.is_unconfirmed {
+            "may have happened: its tool failed before it could know."
         } else if self.is_stopped {
             "may have happened: its worker stopped it before its end."
         } else {
             "may have happened: its worker was granted the start and never reported."
         }
     }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answered {
-    pub choice: Choice,
-    pub by: String,
-}
-
-/// The possible answers about an uncertain step, in the order in which people are shown them.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum Choice {
-    /// It happened. The step is complete, without a result.
-    ItHappened,
-    /// It did not happen, or a repetition does no harm. The step is dispatched again.
-    RunAgain,
-    /// It is not known: the step fails.
-    GiveUp,
 }
 
 /// The phases in which a worker is concerned.
