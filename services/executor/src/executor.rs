@@ -6,6 +6,7 @@ use holdpoint_auth::Keys;
 use holdpoint_clock::Clock;
 use holdpoint_ids::{ContactId, Workspace};
 use holdpoint_kernel::{PendingSweep, Vital};
+use holdpoint_user_directory::Confirmation;
 
 use crate::queues::Queues;
 use crate::woken_keys::WokenKeys;
@@ -30,6 +31,8 @@ pub struct Executor {
     pub(crate) replies: Arc<WokenKeys<(Workspace, ContactId)>>,
     /// Which dispatches go to the overflow of their queue.
     pub(crate) shares: Arc<WorkspaceShares>,
+    /// When the copy of the user directory was last confirmed.
+    pub(crate) directory: Confirmation,
 }
 
 impl Executor {
@@ -46,6 +49,7 @@ impl Executor {
             places: Arc::default(),
             replies: Arc::default(),
             shares: Arc::default(),
+            directory: Confirmation::default(),
         }
     }
 }

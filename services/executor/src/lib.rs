@@ -92,10 +92,11 @@ pub async fn start(
     // Each service creates its streams. Messages for a stream that is missing wait in the outbox.
     deps.bus.provide_stream(StreamUse::Steps).await?;
     let service = Arc::new(Executor::new(deps.keys.clone(), deps.clock.clone()));
-    user_directory::catch_up(deps).await?;
+    user_directory::catch_up(deps, &service.directory).await?;
     let handle = holdpoint_kernel::start(deps, Arc::clone(&service), stop.clone(), tracker).await?;
     let readers = open_readers(&deps.store, READERS).await?;
-    user_directory::keep(deps, &handle, &readers, stop.clone(), tracker);
+    let directory = user_directory::open(deps, &handle, &readers, &service.directory);
+    tracker.spawn(vital("users").run(directory.keep(stop.clone())));
     let (queues, bus, queues_stop) = (Arc::clone(&service.queues), deps.bus.clone(), stop.clone());
     tracker.spawn(vital("queues").run(async move { queues.keep(bus, queues_stop).await }));
     let (shares, bus, shares_stop) = (Arc::clone(&service.shares), deps.bus.clone(), stop.clone());

@@ -213,7 +213,7 @@ impl Store<ExecutorDomain> for Executor {
                 Need::StartedOnce(key) => once.push(key.as_str()),
                 Need::OperationResult(operation, run) => results.push((*operation, *run)),
                 Need::RunningOperations(workspace) => operations.push(workspace),
-                Need::State(_) => {}
+                Need::State(_) | Need::DirectoryAge => {}
             }
         }
         let mut found = agent_version_row::find(db, &plans).await?;
@@ -230,6 +230,11 @@ impl Store<ExecutorDomain> for Executor {
         found.extend(operation_result_row::find(db, &results).await?);
         found.extend(operation_row::find_counts(db, &operations).await?);
         found.extend(tool_row::find_counts(db, &counted).await?);
+        if needs.contains(&Need::DirectoryAge)
+            && let Some(age) = self.directory.age()
+        {
+            found.push((Need::DirectoryAge, Fact::DirectoryAge(age)));
+        }
         for (workspace, names) in users {
             for user in directory::find_all(db, workspace, &names).await? {
                 let need = Need::User(workspace.clone(), user.name);

@@ -9,15 +9,14 @@ use holdpoint_contracts::Problem;
 use holdpoint_contracts::handoff::UserChange;
 use holdpoint_kernel::{Deps, Handle};
 use holdpoint_store::{StoreError, open_writer};
-use holdpoint_user_directory::{DirectoryWriter, UserDirectory};
+use holdpoint_user_directory::{Confirmation, DirectoryWriter, UserDirectory};
 use sea_orm::DatabaseConnection;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::domain::Input;
-use crate::executor::{Executor, vital};
+use crate::executor::Executor;
 
-/// How long a start waits for the handoff service. After it the previous copy counts until a refresh.
+/// How long the executor waits for the handoff service when it starts. After it the previous copy counts until a refresh,
+/// and gated steps do not start.
 const REFRESH_WITHIN: Duration = Duration::from_secs(2);
 
 /// Interval between two attempts.
@@ -41,9 +40,10 @@ impl DirectoryWriter for KernelWriter {
 
 /// Refreshes the copy before the executor handles its first command. Commands may have waited while the
 /// executor was down, and their senders may have been disabled meanwhile.
-pub(crate) async fn catch_up(deps: &Deps) -> Result<(), StoreError> {
+pub(crate) async fn catch_up(deps: &Deps, confirmation: &Confirmation) -> Result<(), StoreError> {
     let db = open_writer(&deps.store).await?;
     let directory = UserDirectory::new(deps.bus.clone(), db.clone(), db.clone());
+    let directory = directory.confirming(confirmation.clone());
     let refreshed = tokio::time::timeout(REFRESH_WITHIN, async {
         while let Err(problem) = directory.refresh().await {
             tracing::debug!(%problem, "user directory cannot be refreshed; retrying");
@@ -52,22 +52,21 @@ pub(crate) async fn catch_up(deps: &Deps) -> Result<(), StoreError> {
     });
     if refreshed.await.is_err() {
         tracing::warn!(
-            "the handoff service does not reply; commands are checked against the previous user directory"
+            "the handoff service does not reply; commands are checked against the previous user directory, and gated steps wait"
         );
     }
     drop(directory);
     Ok(db.close().await?)
 }
 
-/// Keeps the copy until `stop`.
-pub(crate) fn keep(
+/// The copy, which the kernel writes.
+pub(crate) fn open(
     deps: &Deps,
     handle: &Handle<Executor>,
     readers: &DatabaseConnection,
-    stop: CancellationToken,
-    tracker: &TaskTracker,
-) {
+    confirmation: &Confirmation,
+) -> UserDirectory {
     let writer = std::sync::Arc::new(KernelWriter(handle.clone()));
     let directory = UserDirectory::with(deps.bus.clone(), readers.clone(), writer);
-    tracker.spawn(vital("users").run(directory.keep(stop)));
+    directory.confirming(confirmation.clone())
 }

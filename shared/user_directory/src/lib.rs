@@ -1,10 +1,11 @@
 //! The user directory: a service's read copy of users.
 //!
 //! The handoff service owns the users and numbers their changes. A directory asks for the changes after the
-//! last one it has applied: at the start, each minute, after a nudge, and when a user is unknown. Its rows
-//! ([`table`]) are among the tables of its service. It changes only these rows, and only user changes
-//! change it.
+//! last one it has applied: at the start, each minute, after a nudge, and when a user is unknown. A reply without
+//! changes confirms the copy ([`Confirmation`]). Its rows ([`table`]) are among the tables of its service. It changes
+//! only these rows, and only user changes change it.
 
+mod confirmation;
 pub mod table;
 
 use std::fmt;
@@ -20,8 +21,10 @@ use holdpoint_ids::{UserName, Workspace};
 use holdpoint_store::StoreError;
 use sea_orm::DatabaseConnection;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub use confirmation::Confirmation;
 pub use table::User;
 
 const PAGE: u64 = 500;
@@ -44,6 +47,7 @@ pub struct UserDirectory {
     writer: Arc<dyn DirectoryWriter>,
     /// Only one query runs at a time; the other callers then find its changes.
     refreshing: Arc<Mutex<()>>,
+    confirmation: Confirmation,
 }
 
 impl fmt::Debug for UserDirectory {
@@ -83,6 +87,16 @@ impl UserDirectory {
             readers,
             writer,
             refreshing: Arc::default(),
+            confirmation: Confirmation::default(),
+        }
+    }
+
+    /// Records in `confirmation` when it has all changes.
+    #[must_use]
+    pub fn confirming(self, confirmation: Confirmation) -> Self {
+        Self {
+            confirmation,
+            ..self
         }
     }
 
@@ -139,8 +153,10 @@ impl UserDirectory {
         loop {
             let after = table::position(&self.readers).await.map_err(unavailable)?;
             let query = ListUserChanges { after, limit: PAGE };
+            let asked = Instant::now();
             let changes = self.bus.query(&system, &query).await?;
             if changes.iter().all(|change| change.seq <= after) {
+                self.confirmation.record(asked);
                 return Ok(());
             }
             self.writer.apply(changes).await?;

@@ -98,6 +98,7 @@ impl Decider for ExecutorDomain {
             | Need::RunningOperations(_)
             | Need::ToolCount(_)
             | Need::User(..)
+            | Need::DirectoryAge
             | Need::Places(_)
             | Need::Starts(_)
             | Need::StartedOnce(_) => None,

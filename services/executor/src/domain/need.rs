@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::steps::StepRef;
@@ -119,6 +120,8 @@ pub enum Need {
     ToolCount(Workspace),
     /// A user in the user directory.
     User(Workspace, UserName),
+    /// How old the copy of the user directory can be.
+    DirectoryAge,
     /// The runs that hold or want a place, by the digest of agent and key.
     Places(String),
     /// The newest starts of an agent with `rate`, by the digest of agent and key.
@@ -153,6 +156,8 @@ pub enum Fact {
     Count(u64),
     /// For [`Need::User`].
     User(Arc<KnownUser>),
+    /// For [`Need::DirectoryAge`]. Missing: this process has never had a reply of the handoff service.
+    DirectoryAge(Duration),
     Places(Arc<Places>),
     /// For [`Need::Starts`]: number and due time, newest first, at most [`STARTS_SEEN_MAX`].
     Starts(Arc<Vec<(u64, DateTime<Utc>)>>),
@@ -187,6 +192,9 @@ impl Run {
         }
     }
 }
+
+/// Oldest copy of the user directory on which a gated step starts. The copy is confirmed each minute.
+pub const DIRECTORY_AGE_MAX: Duration = Duration::from_mins(2);
 
 /// A user, as the user directory knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]

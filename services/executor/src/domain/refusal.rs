@@ -19,6 +19,7 @@ use crate::domain::model::run::{
 };
 use crate::domain::model::scope::CHANGES_MAX;
 use crate::domain::model::tool::OFFERED_TOOLS_MAX;
+use crate::domain::need::DIRECTORY_AGE_MAX;
 
 /// Longest reason of a cancellation, in characters.
 pub const REASON_CHARS_MAX: usize = 2_000;
@@ -36,6 +37,12 @@ pub enum Refusal {
     /// The user was disabled while the command was queued.
     #[error("`{0}` was disabled before the command was decided; nothing was changed")]
     Disabled(UserName),
+    /// A gated step does not start on an old copy of the users. Its worker asks again.
+    #[error(
+        "the handoff service has not confirmed the users for more than {} seconds; ask again",
+        DIRECTORY_AGE_MAX.as_secs()
+    )]
+    DirectoryUnconfirmed,
     #[error("agent `{0}` not found in this workspace")]
     AgentNotFound(AgentName),
     #[error("{} was paused by {by} and takes no new runs until it is resumed", scope_name(.agent.as_ref()))]
@@ -361,6 +368,7 @@ impl Refusal {
             Self::MissingInput(_) => (422, "missing_input"),
             Self::UnknownContact(_) => (422, "unknown_contact"),
             Self::SpecMissing(_) => (500, "hold_missing"),
+            Self::DirectoryUnconfirmed => (503, "unavailable"),
             Self::SnapshotMissing(_) => (500, "snapshot_missing"),
             Self::PlanMissing(..) => (500, "plan_missing"),
         }

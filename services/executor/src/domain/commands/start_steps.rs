@@ -8,7 +8,9 @@ use crate::domain::input::DeliveredStep;
 use crate::domain::model::run::{AtWorker, Dispatched, MissingTool, Step, StepGrant, StepPhase};
 use crate::domain::model::time::millis_between;
 use crate::domain::model::tool::ToolEntry;
+use crate::domain::refusal::Refusal;
 use crate::domain::rules::approval_gate::may_start_gated;
+use crate::domain::rules::approver_rights::knows_users;
 use crate::domain::rules::dispatch_step::load_tool_entry;
 use crate::domain::rules::next_steps::redispatch_step;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
@@ -29,6 +31,11 @@ pub(crate) fn start_delivered_step<'a>(
         return Ok(granted(Grant::Drop));
     };
     let queued = current.phase.try_as_queued_ref();
+    let is_gated = queued.is_some_and(|handed| handed.is_gated);
+    if is_gated && transition.run.may_call() && !knows_users(&transition) {
+        // Every doubt means no. The step stays queued, and its worker asks again.
+        return Err(Refusal::DirectoryUnconfirmed.into());
+    }
     let is_high = delivered.is_high_risk;
     if queued.is_some_and(|handed| needs_approval(&transition, current, handed, is_high)) {
         // It is probably dispatched again, and the kernel loads needs at most four times.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::contact::Activity;
@@ -246,6 +247,7 @@ impl<'s> InMemoryRun<'s> {
                 is_active: true,
                 roles: Vec::new(),
             }))),
+            Need::DirectoryAge => Some(Fact::DirectoryAge(Duration::ZERO)),
             Need::State(_)
             | Need::Snapshot(_)
             | Need::OperationResult(..)

@@ -12,7 +12,7 @@ use holdpoint_ids::RoleName;
 
 use crate::domain::decision::Lookup;
 use crate::domain::model::run::{ApprovalDecision, Run};
-use crate::domain::need::{Fact, KnownUser, Need};
+use crate::domain::need::{DIRECTORY_AGE_MAX, Fact, KnownUser, Need};
 use crate::domain::transition::RunTransition;
 
 /// A vote that does not count any more.
@@ -58,6 +58,14 @@ pub(crate) fn voter_needs(run: &Run, decision: &ApprovalDecision) -> Vec<Need> {
     let by = decision.votes.is_empty().then_some(decision.by.as_str());
     let voters = voters.chain(by);
     voters.filter_map(|user| user_need(run, user)).collect()
+}
+
+/// Whether the users are those of this moment: the handoff service has confirmed them a short time ago.
+pub(crate) fn knows_users(transition: &RunTransition<'_>) -> bool {
+    match transition.lookup(&Need::DirectoryAge) {
+        Lookup::Found(Fact::DirectoryAge(age)) => age <= DIRECTORY_AGE_MAX,
+        Lookup::Found(_) | Lookup::Missing | Lookup::NotLoaded => false,
+    }
 }
 
 fn user_need(run: &Run, user: &str) -> Option<Need> {

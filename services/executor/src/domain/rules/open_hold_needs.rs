@@ -4,7 +4,7 @@
 
 use crate::domain::decision::{Lookup, Undecided};
 use crate::domain::input::RunInput;
-use crate::domain::model::run::{Run, StepPhase, signal_name, spec_name};
+use crate::domain::model::run::{Run, StepApproval, StepPhase, signal_name, spec_name};
 use crate::domain::need::{INPUT, Key, Need};
 use crate::domain::rules::approver_rights::voter_needs;
 use crate::domain::rules::child_runs::child_run_needs;
@@ -152,11 +152,18 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
     needs
 }
 
-/// The voters who approved a step, because they must still have their right when it starts.
+/// The voters who approved a step, because they must still have their right when it starts. A gated step also needs to
+/// know how old that is.
 fn approval_needs(run: &Run, step: &str) -> Vec<Need> {
-    let step = run.steps.iter().find(|one| one.id == step);
-    let approval = step.and_then(|step| step.approval.as_deref()?.approval());
-    approval.map_or_else(Vec::new, |approval| voter_needs(run, approval))
+    let Some(step) = run.steps.iter().find(|one| one.id == step) else {
+        return Vec::new();
+    };
+    let approval = step.approval.as_deref();
+    let decision = approval.and_then(StepApproval::approval);
+    let voters = decision.map_or_else(Vec::new, |decision| voter_needs(run, decision));
+    let is_gated = step.phase.try_as_queued_ref().is_some_and(|it| it.is_gated);
+    let age = is_gated.then_some(Need::DirectoryAge);
+    voters.into_iter().chain(age).collect()
 }
 
 /// Whether an input may end the child of a fan-out, or let the next one begin.

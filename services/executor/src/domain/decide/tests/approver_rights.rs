@@ -1,17 +1,19 @@
 //! The right of the people who approved a call is checked again before it runs (Gate, S2-R4).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::TimeDelta;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{ApprovalRecord, ApprovalVote, HoldOutcome};
-use holdpoint_contracts::run::{ResumeMode, RunStatus};
+use holdpoint_contracts::run::{ResumeMode, RunStatus, StepStatus};
 use holdpoint_contracts::steps::Grant;
 use holdpoint_ids::HoldId;
 use serde_json::json;
 
 use super::approvals::start_as;
 use super::world::{Heard, World, closing, user};
+use crate::domain::need::DIRECTORY_AGE_MAX;
 use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{KnownUser, Reply};
 
@@ -290,4 +292,53 @@ fn an_older_decision_needs_an_active_user() {
         let stored = serde_json::to_value(world.step("pay")).unwrap();
         assert!(!stored.to_string().contains("votes"), "{stored}");
     }
+}
+
+/// Gate 2: every doubt means no. A copy of the users that the handoff service has not confirmed for too long, or never,
+/// lets no gated step start. It stays queued and starts when the copy is confirmed.
+#[test]
+fn a_gated_step_waits_for_a_confirmed_directory() {
+    let votes = [vote("ada", &["@role.manager"])];
+    let mut world = dispatched(PAY, &votes);
+    for age in [None, Some(DIRECTORY_AGE_MAX + Duration::from_millis(1))] {
+        world.directory_age = age;
+        let heard = start_as(&mut world, "pay", false);
+        let Heard::Refused(refusal) = heard else {
+            panic!("{age:?}: {heard:?}")
+        };
+        assert_eq!(refusal.problem().status, 503, "the worker asks again");
+        assert_eq!(world.phase("pay").status(), StepStatus::Queued);
+        // A copy that is old cannot void the approval either.
+        put(&mut world, "ada", user(true, &["member"]));
+        assert!(matches!(
+            start_as(&mut world, "pay", false),
+            Heard::Refused(_)
+        ));
+        put(&mut world, "ada", manager());
+    }
+    world.directory_age = Some(DIRECTORY_AGE_MAX);
+    assert!(matches!(
+        start_as(&mut world, "pay", false),
+        Heard::Decided(Reply::Grant(Grant::Go))
+    ));
+    assert_eq!((world.handed.len(), world.step("pay").attempts), (1, 1));
+}
+
+/// Gate 2: only gated steps wait, and a paused run is dispatched again on its resume.
+#[test]
+fn a_step_without_a_gate_starts_on_any_directory() {
+    let mut world =
+        World::started("  - id: pay\n    tool: send_email\n    args: { to: x@x.example }\n");
+    world.directory_age = None;
+    assert!(matches!(
+        start_as(&mut world, "pay", false),
+        Heard::Decided(Reply::Grant(Grant::Go))
+    ));
+    let mut world = dispatched(PAY, &[vote("ada", &["@role.manager"])]);
+    world.directory_age = None;
+    world.pause();
+    assert!(matches!(
+        start_as(&mut world, "pay", false),
+        Heard::Unchanged(Reply::Grant(Grant::Drop))
+    ));
 }

@@ -14,6 +14,7 @@ pub(super) use inputs::{
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::contact::Activity;
@@ -82,6 +83,8 @@ pub(super) struct World {
     pub(super) other_run: Option<RunFact>,
     /// The user directory.
     pub(super) users: BTreeMap<String, Arc<KnownUser>>,
+    /// How old its copy can be; none: never confirmed.
+    pub(super) directory_age: Option<Duration>,
     /// The holds that a person approved.
     pub(super) approved: BTreeSet<HoldId>,
     /// What is known of the contact's past: a list.
@@ -197,6 +200,7 @@ impl World {
             tools: Vec::new(),
             other_run: None,
             users: BTreeMap::from([("ada".to_owned(), user(true, &["member"]))]),
+            directory_age: Some(Duration::ZERO),
             approved: BTreeSet::new(),
             activities: json!([]),
             older: 0,

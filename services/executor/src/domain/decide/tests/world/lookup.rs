@@ -102,6 +102,7 @@ impl World {
                 Some(Fact::Value(Arc::new(said)))
             }
             Need::ToolCount(_) => None,
+            Need::DirectoryAge => self.directory_age.map(Fact::DirectoryAge),
             Need::User(_, user) => self.users.get(user.as_str()).cloned().map(Fact::User),
             Need::ToolCalls(_) => {
                 let rows = self.rows.values().cloned();
