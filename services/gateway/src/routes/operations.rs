@@ -33,13 +33,46 @@ pub(crate) fn routes() -> Router<App> {
 
 #[derive(Debug, Deserialize)]
 struct BulkBody {
-    action: ActionName,
+    action: BulkAction,
     filter: RunFilter,
     #[serde(default)]
     dry_run: bool,
-    /// The fields of the action.
+    /// The fields of an action that is a name.
     #[serde(flatten)]
     fields: Map<String, Value>,
+}
+
+/// A name with the fields of the action beside it, or an object with the fields below the name.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "Value")]
+enum BulkAction {
+    Name(ActionName),
+    Object(ActionName, Map<String, Value>),
+}
+
+impl TryFrom<Value> for BulkAction {
+    type Error = String;
+
+    fn try_from(action: Value) -> Result<Self, String> {
+        let read = |name: Value| {
+            serde_json::from_value(name).map_err(|error| format!("invalid `action`: {error}"))
+        };
+        let Value::Object(named) = action else {
+            return read(action).map(Self::Name);
+        };
+        let mut named = named.into_iter();
+        let (Some((name, fields)), None) = (named.next(), named.next()) else {
+            let expected = r#"expected one action, such as {"cancel": {"reason": "over"}}"#;
+            return Err(format!("invalid `action`: {expected}"));
+        };
+        match fields {
+            Value::Object(fields) => Ok(Self::Object(read(name.into())?, fields)),
+            Value::Null => Ok(Self::Object(read(name.into())?, Map::new())),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Err(format!(
+                "invalid `action`: the fields of `{name}` must be an object"
+            )),
+        }
+    }
 }
 
 impl BulkBody {
@@ -48,8 +81,15 @@ impl BulkBody {
     /// # Errors
     /// 422 for a field that the action does not have, and for a missing or invalid one.
     fn action(&self) -> Result<RunAction, Problem> {
-        let name = self.action.as_str();
-        serde_json::from_value(json!({ name: self.fields })).map_err(|error| {
+        let (name, fields) = match &self.action {
+            BulkAction::Name(name) => (name.as_str(), &self.fields),
+            BulkAction::Object(name, fields) => (name.as_str(), fields),
+        };
+        if let (BulkAction::Object(..), Some(field)) = (&self.action, self.fields.keys().next()) {
+            let message = format!("unknown field `{field}`; write the fields of `{name}` below it");
+            return Err(invalid_field("", &message));
+        }
+        serde_json::from_value(json!({ name: fields })).map_err(|error| {
             let message = format!("invalid fields of the action `{name}`: {error}");
             invalid_field("", &message)
         })
@@ -119,6 +159,10 @@ mod tests {
         let action = read(r#"{"action": "cancel", "filter": {}, "reason": "over"}"#).unwrap();
         let reason = Some("over".to_owned());
         assert_eq!(action, RunAction::Cancel { reason });
+        let below = r#"{"action": {"cancel": {"reason": "over"}}, "filter": {}, "dry_run": true}"#;
+        assert_eq!(read(below).unwrap(), action, "the fields below the name");
+        let bare = read(r#"{"action": {"retry": {}}, "filter": {}}"#).unwrap();
+        assert_eq!(bare, RunAction::Retry { from_step: None });
         for (body, text) in [
             (
                 r#"{"action": "pause", "filter": {}, "reason": "x"}"#,
@@ -138,6 +182,25 @@ mod tests {
             ),
             (r#"{"action": "cancel"}"#, "missing field `filter`"),
             (r#"{"action": "delete", "filter": {}}"#, "`pause`"),
+            (r#"{"action": {"delete": {}}, "filter": {}}"#, "`pause`"),
+            (r#"{"action": 7, "filter": {}}"#, "invalid `action`"),
+            (r#"{"action": {}, "filter": {}}"#, "expected one action"),
+            (
+                r#"{"action": {"cancel": {}, "pause": {}}, "filter": {}}"#,
+                "expected one action",
+            ),
+            (
+                r#"{"action": {"cancel": "over"}, "filter": {}}"#,
+                "must be an object",
+            ),
+            (
+                r#"{"action": {"cancel": {"why": "over"}}, "filter": {}}"#,
+                "`reason`",
+            ),
+            (
+                r#"{"action": {"cancel": {}}, "filter": {}, "reason": "over"}"#,
+                "unknown field `reason`",
+            ),
         ] {
             let problem = read(body).unwrap_err();
             assert_eq!(problem.status, 422, "{body}");
