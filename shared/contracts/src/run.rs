@@ -346,6 +346,9 @@ pub enum ApprovalState {
     Revised,
 }
 
+/// Largest data of a failed call that is kept, in bytes of JSON. Of larger data the size is kept.
+pub const FAILED_DATA_BYTES_MAX: usize = 4 * 1024;
+
 /// An attempt of a tool that its worker reported as failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FailedAttempt {

@@ -66,6 +66,20 @@ impl Redaction {
         self.hide_text(rest.unwrap_or(text))
     }
 
+    /// Hides in the start of a longer text. A value may end after it.
+    pub(crate) fn hide_in_start(&self, text: &str) -> String {
+        // A character that is cut.
+        let cut = text.strip_suffix(char::REPLACEMENT_CHARACTER);
+        let text = cut.unwrap_or(text);
+        let starts = self.hidden.iter().flat_map(|it| {
+            let ends = it.value.char_indices().map(|(at, c)| at + c.len_utf8());
+            ends.filter_map(|end| it.value.get(..end))
+        });
+        let rests = starts.filter_map(|start| text.strip_suffix(start));
+        let rest = rests.min_by_key(|rest| rest.len());
+        self.hide_text(rest.unwrap_or(text))
+    }
+
     /// Hides in all texts, names and numbers of a value. Values from a file have a bounded depth, because the JSON
     /// reader refuses deeper ones.
     pub(crate) fn hide_in(&self, value: &mut Value) {

@@ -16,6 +16,7 @@ use crate::tool::{Risk, Tool, ToolDefinition, ToolFailure};
 
 mod change_tags;
 mod create_task;
+mod failed_response;
 pub mod http_request;
 mod http_tool;
 mod log;

@@ -6,7 +6,10 @@ mod secret_value;
 
 use std::sync::LazyLock;
 
+use holdpoint_contracts::run::FAILED_DATA_BYTES_MAX;
+use holdpoint_contracts::size::json_bytes;
 use regex::{Captures, Regex};
+use serde_json::{Value, json};
 
 /// Longest error text that a response or a failure keeps, in characters; the rest is cut.
 pub(crate) const ERROR_CHARS_MAX: usize = 2_000;
@@ -125,6 +128,41 @@ pub(crate) fn sanitised(raw: &str) -> String {
     }
 }
 
+/// What a tool got before it failed, without what S0-R5 forbids. Of larger data only the size is kept.
+pub(crate) fn sanitised_data(data: &Value) -> Value {
+    let bytes = json_bytes(data);
+    if bytes > FAILED_DATA_BYTES_MAX {
+        return json!({ "omitted": true, "bytes": bytes });
+    }
+    without_forbidden(data)
+}
+
+/// Its depth is bounded, as that of every value from outside.
+fn without_forbidden(value: &Value) -> Value {
+    match value {
+        Value::String(text) => Value::from(sanitised(text)),
+        Value::Array(items) => items.iter().map(without_forbidden).collect(),
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            let shown = fields.map(|(name, value)| {
+                let shown = if is_secret_name(name) && !value.is_null() {
+                    Value::from("[secret]")
+                } else {
+                    without_forbidden(value)
+                };
+                (sanitised(name), shown)
+            });
+            Value::Object(shown.collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+fn is_secret_name(name: &str) -> bool {
+    let named = format!("{name}=");
+    SECRET_NAME.as_ref().is_some_and(|it| it.is_match(&named))
+}
+
 /// The original text, bounded, for operators.
 pub(crate) fn raw(text: &str) -> String {
     text.chars().take(RAW_ERROR_CHARS_MAX).collect()
@@ -211,6 +249,32 @@ mod tests {
     fn every_rule_builds() {
         assert_eq!((REPLACED_FIRST.len(), REPLACED_LAST.len()), (6, 6));
         assert!(STACK_LINE.is_some() && LONG_WORD.is_some() && SECRET_NAME.is_some());
+    }
+
+    /// Gate 3, S0-R5: the response of a failed attempt is kept like its text: bounded, and without what is forbidden.
+    #[test]
+    fn data_of_a_failure_is_shown_without_what_is_forbidden() {
+        let data = json!({
+            "status": 401,
+            "body": "{\"error\": \"no /etc/holdpoint/keys.toml\", \"api_key\": \"abc def\"}",
+            "headers": { "X-Auth-Token": "abc", "cookie": ["a=b"], "secret": null, "pwd": 7 },
+            "lines": ["password=hunter2", true],
+        });
+        assert_eq!(
+            sanitised_data(&data),
+            json!({
+                "status": 401,
+                "body": "{\"error\": \"no [path]\", \"api_key\": [secret]}",
+                "headers": { "X-Auth-Token": "[secret]", "cookie": "[secret]", "secret": null, "pwd": "[secret]" },
+                "lines": ["password=[secret]", true],
+            })
+        );
+        let large = json!(["x".repeat(FAILED_DATA_BYTES_MAX)]);
+        let bytes = FAILED_DATA_BYTES_MAX + 4;
+        assert_eq!(
+            sanitised_data(&large),
+            json!({ "omitted": true, "bytes": bytes })
+        );
     }
 
     /// Mend C-2, S0-R5: no secret, path, SQL or stack.

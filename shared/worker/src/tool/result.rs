@@ -9,7 +9,7 @@ pub struct ToolSuccess {
     pub data: serde_json::Value,
 }
 
-/// Why a call failed. Both texts are stored and shown to people (S0-R5).
+/// Why a call failed. All of it is stored and shown to people (S0-R5).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolFailure {
@@ -17,6 +17,10 @@ pub struct ToolFailure {
     pub code: String,
     /// For people. It must not contain secrets, paths, SQL or stack traces.
     pub message: String,
+    /// What the tool got before it failed, such as the response of a server. At most
+    /// [`FAILED_DATA_BYTES_MAX`](holdpoint_contracts::run::FAILED_DATA_BYTES_MAX) of it are kept. As the message, it must
+    /// not contain secrets.
+    pub data: serde_json::Value,
 }
 
 /// Code of the "failure" that parks a tool.
@@ -46,7 +50,14 @@ impl ToolFailure {
         Self {
             code: code.to_owned(),
             message: message.into(),
+            data: serde_json::Value::Null,
         }
+    }
+
+    /// With what the tool got before it failed.
+    #[must_use]
+    pub fn with_data(self, data: serde_json::Value) -> Self {
+        Self { data, ..self }
     }
 }
 

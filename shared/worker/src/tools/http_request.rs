@@ -3,19 +3,24 @@
 //! Owns the limits, the headers that identify the calling step, and redirects. It must never follow a hop that
 //! [`EgressPolicy`] has not checked, nor send secrets to another origin than the one in the step.
 
+mod headers;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use holdpoint_contracts::duration;
 use reqwest::{
     Method, StatusCode,
-    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION},
+    header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
+use self::headers::{add_identity, header_value, read_headers, shown_headers};
+use super::failed_response::read_failed;
 use super::{MAX_INLINE_RESULT, invalid_args, quote, read_args};
 use crate::{
+    redaction::Redaction,
     targets::{self, EgressPolicy},
     tool::{BoxFuture, CallCost, Risk, Tool, ToolCall, ToolFailure, ToolResult, ToolSuccess},
 };
@@ -37,25 +42,11 @@ pub const LONGEST_TIMEOUT: Duration = Duration::from_mins(10);
 /// Redirects of one call at most.
 pub const MAX_REDIRECTS: usize = 5;
 
-const MAX_HEADERS: usize = 64;
-
 /// No request was sent.
 const CONNECT_FAILED: &str = "connect_failed";
 
 /// The request may have had its effect. A step that must not be done twice becomes uncertain.
 const HTTP_FAILED: &str = "http_failed";
-
-/// Headers of the connection. Setting them could smuggle a second request.
-const RESERVED: [&str; 8] = [
-    "connection",
-    "content-length",
-    "host",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 #[derive(Debug, Clone)]
 pub struct HttpRequest {
@@ -82,7 +73,8 @@ impl HttpRequest {
     async fn run(&self, call: &ToolCall) -> ToolResult {
         let args: Args = read_args(NAME, &call.dispatch.args)?;
         let request = Outgoing::new(NAME, args, call)?;
-        let response = self.exchange(request, &CallCost::default()).await?;
+        let (cost, secrets) = (CallCost::default(), Redaction::default());
+        let response = self.exchange(request, &cost, &secrets).await?;
         let (status, body) = (response.status.as_u16(), response.value());
         let data = json!({ "status": status, "headers": response.headers, "body": body });
         // Escapes and headers can make the stored text longer than the body.
@@ -109,11 +101,12 @@ impl HttpRequest {
     }
 
     /// Sends the request, follows redirects, adds the cost, and reads the whole response. A status of 400 or above is a
-    /// failure, and has a cost too.
+    /// failure, and has a cost too. Its body shows no part of `secrets`.
     pub(super) async fn exchange(
         &self,
         mut request: Outgoing,
         cost: &CallCost,
+        secrets: &Redaction,
     ) -> Result<ToolResponse, ToolFailure> {
         for hop in 0..=MAX_REDIRECTS {
             let sent = self.send(&request).await;
@@ -122,6 +115,11 @@ impl HttpRequest {
                 Some(next) => request.follow(response.status(), next)?,
                 None => {
                     cost.add(cost_of(response.headers()));
+                    let status = response.status();
+                    if status.is_client_error() || status.is_server_error() {
+                        let host = request.host();
+                        return Err(read_failed(response, &host, secrets).await);
+                    }
                     return self.read(response, &request).await;
                 }
             }
@@ -152,9 +150,6 @@ impl HttpRequest {
         request: &Outgoing,
     ) -> Result<ToolResponse, ToolFailure> {
         let status = response.status();
-        if status.is_client_error() || status.is_server_error() {
-            return Err(bad_status(&request.host(), status));
-        }
         let headers = shown_headers(response.headers());
         let is_json = headers
             .get(CONTENT_TYPE.as_str())
@@ -242,6 +237,11 @@ impl ToolResponse {
         outcome.is_some_and(|outcome| outcome.eq_ignore_ascii_case("parked"))
     }
 
+    pub(super) fn content_type(&self) -> &str {
+        let kind = self.headers.get(CONTENT_TYPE.as_str());
+        kind.map_or("", String::as_str)
+    }
+
     /// JSON if the content type and the body are JSON, otherwise the text.
     pub(super) fn value(&self) -> Value {
         let parsed = serde_json::from_slice(&self.bytes).ok();
@@ -255,11 +255,6 @@ fn cost_of(headers: &HeaderMap) -> f64 {
     let cost = headers.get("holdpoint-cost");
     let cost = cost.and_then(|cost| cost.to_str().ok()?.parse().ok());
     cost.unwrap_or_default()
-}
-
-/// Names host and status, but not the body, which may contain a secret.
-pub(super) fn bad_status(host: &str, status: StatusCode) -> ToolFailure {
-    ToolFailure::new("http_status", format!("{host} answered {status}."))
 }
 
 #[derive(Deserialize)]
@@ -404,66 +399,6 @@ fn read_method(tool: &str, text: &str) -> Result<Method, ToolFailure> {
         })
 }
 
-fn read_headers(tool: &str, given: &BTreeMap<String, String>) -> Result<HeaderMap, ToolFailure> {
-    if given.len() > MAX_HEADERS {
-        let error = format!("`headers` has more than {MAX_HEADERS} entries");
-        return Err(invalid_args(tool, &error));
-    }
-    let mut headers = HeaderMap::new();
-    for (name, value) in given {
-        let lower = name.to_ascii_lowercase();
-        if RESERVED.contains(&lower.as_str()) || lower.starts_with("holdpoint-") {
-            let error = format!("`headers` may not set {}; remove it", quote(name));
-            return Err(invalid_args(tool, &error));
-        }
-        let (Ok(name), Ok(mut value)) = (
-            HeaderName::try_from(lower.as_str()),
-            HeaderValue::from_str(value),
-        ) else {
-            let error = format!(
-                "header {} has a name or value that HTTP cannot carry (line break?)",
-                quote(name)
-            );
-            return Err(invalid_args(tool, &error));
-        };
-        // It may be a key.
-        value.set_sensitive(true);
-        headers.insert(name, value);
-    }
-    Ok(headers)
-}
-
-/// Headers that identify the step, without the step token, which gives access to the API. An
-/// `Idempotency-Key` of the author stays, because the step's text is the same for every attempt.
-fn add_identity(headers: &mut HeaderMap, call: &ToolCall) -> Result<(), ToolFailure> {
-    headers.insert(
-        "holdpoint-run",
-        header_value(&call.dispatch.run.to_string())?,
-    );
-    headers.insert("holdpoint-step", header_value(&call.dispatch.step)?);
-    headers.insert(
-        "holdpoint-attempt",
-        HeaderValue::from(call.dispatch.attempt),
-    );
-    headers.insert("traceparent", header_value(&call.dispatch.traceparent)?);
-    if !headers.contains_key("idempotency-key") {
-        headers.insert(
-            "idempotency-key",
-            header_value(&call.dispatch.idempotency_key())?,
-        );
-    }
-    Ok(())
-}
-
-fn header_value(text: &str) -> Result<HeaderValue, ToolFailure> {
-    HeaderValue::from_str(text).map_err(|_invalid| {
-        ToolFailure::new(
-            "invalid_args",
-            "The call's identity is not valid in an HTTP header.",
-        )
-    })
-}
-
 fn redirect_target(response: &reqwest::Response, from: &Url) -> Result<Option<Url>, ToolFailure> {
     let is_redirect = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
     let Some(location) = response.headers().get(LOCATION).filter(|_| is_redirect) else {
@@ -483,22 +418,6 @@ fn is_json(content_type: &str) -> bool {
     let kind = content_type.split(';').next().unwrap_or_default().trim();
     let kind = kind.to_ascii_lowercase();
     kind == "application/json" || kind == "text/json" || kind.ends_with("+json")
-}
-
-/// Names in lower case; repeated headers are joined by commas.
-fn shown_headers(headers: &HeaderMap) -> BTreeMap<String, String> {
-    let mut shown: BTreeMap<String, String> = BTreeMap::new();
-    for (name, value) in headers {
-        let value = String::from_utf8_lossy(value.as_bytes());
-        shown
-            .entry(name.as_str().to_owned())
-            .and_modify(|all| {
-                all.push_str(", ");
-                all.push_str(&value);
-            })
-            .or_insert_with(|| value.clone().into_owned());
-    }
-    shown
 }
 
 fn refused(reason: &targets::TargetRefused) -> ToolFailure {

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use holdpoint_contracts::tool::HttpCall;
 use serde_json::Value;
 
-use super::http_request::{self, Args, HttpRequest, Outgoing, ToolResponse};
+use super::failed_response::failed;
+use super::http_request::{Args, HttpRequest, Outgoing, ToolResponse};
 use crate::redaction::Redaction;
 use crate::secrets::{DefinedBy, resolve};
 use crate::tool::{
@@ -83,11 +84,13 @@ async fn perform(
         body: None,
         _idempotent: false,
     };
+    let secrets = secrets.with_token(call.dispatch.token.as_deref());
     let exchange = async {
         let request = Outgoing::new(call.dispatch.tool.as_str(), args, call)?
             .with_step_token(call)?
             .json(&call.dispatch.args_with_feedback())?;
-        result(http.exchange(request, &call.cost).await?)
+        let response = http.exchange(request, &call.cost, &secrets).await?;
+        result(response, &secrets)
     };
     let mut result = http.in_time(call, exchange).await;
     // A server may send back what it got.
@@ -96,14 +99,19 @@ async fn perform(
             secrets.hide_in(&mut success.data);
             success.description = secrets.hide_text(&success.description);
         }
-        Err(failure) => failure.message = secrets.hide_text(&failure.message),
+        Err(failure) => {
+            secrets.hide_in(&mut failure.data);
+            failure.message = secrets.hide_text(&failure.message);
+        }
     }
     result
 }
 
-fn result(response: ToolResponse) -> ToolResult {
+fn result(response: ToolResponse, secrets: &Redaction) -> ToolResult {
     if !response.status.is_success() {
-        return Err(http_request::bad_status(&response.host, response.status));
+        let (host, kind) = (&response.host, response.content_type());
+        let failure = failed(host, response.status, kind, &response.bytes, secrets);
+        return Err(failure);
     }
     if response.parks() {
         return Err(ToolFailure::parked());

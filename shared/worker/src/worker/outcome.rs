@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdpoint_contracts::duration::describe;
-use holdpoint_contracts::run::ActionResult;
+use holdpoint_contracts::run::{ActionResult, FAILED_DATA_BYTES_MAX};
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::TIMEOUT_CODE;
 use holdpoint_contracts::value_limits;
-use serde_json::Value;
+use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -113,7 +113,7 @@ enum StoppedBy {
 }
 
 fn within(result: ToolResult, max: usize) -> ToolResult {
-    let success = result?;
+    let success = result.map_err(with_bounded_data)?;
     if let Err(exceeded) = value_limits::check(&success.data) {
         let text = format!("The tool returned a result that a step cannot keep: {exceeded}.");
         return Err(ToolFailure::new("result_not_allowed", text));
@@ -127,6 +127,15 @@ fn within(result: ToolResult, max: usize) -> ToolResult {
         return Err(ToolFailure::new("result_too_large", text));
     }
     Ok(success)
+}
+
+/// The executor keeps no more of a failure, and refuses a message that is too large.
+fn with_bounded_data(failure: ToolFailure) -> ToolFailure {
+    let bytes = json_bytes(&failure.data);
+    if bytes > FAILED_DATA_BYTES_MAX || value_limits::check(&failure.data).is_err() {
+        return failure.with_data(json!({ "omitted": true, "bytes": bytes }));
+    }
+    failure
 }
 
 fn outcome(result: ToolResult, took: Duration) -> Outcome {
@@ -145,7 +154,11 @@ fn outcome(result: ToolResult, took: Duration) -> Outcome {
             is_suspended: false,
             cost: None,
         },
-        Err(ToolFailure { code, message }) => {
+        Err(ToolFailure {
+            code,
+            message,
+            data,
+        }) => {
             let parks = code == PARKED;
             let message = clean(&message, TEXT_MAX);
             Outcome {
@@ -153,7 +166,7 @@ fn outcome(result: ToolResult, took: Duration) -> Outcome {
                     success: parks,
                     description: message.clone(),
                     error: (!parks).then_some(message),
-                    data: Value::Null,
+                    data,
                     duration_ms,
                 },
                 error_code: (!parks).then(|| clean(&code, CODE_MAX)),
@@ -167,8 +180,7 @@ fn outcome(result: ToolResult, took: Duration) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
+    use serde_json::Value;
     use tokio_util::sync::CancellationToken;
 
     use super::*;
@@ -204,6 +216,20 @@ mod tests {
         assert!(error.starts_with("bad [2J line") && !error.contains(char::is_control));
         assert_eq!(made.error_code.as_deref(), Some("nope"));
         assert_eq!((made.result.success, made.result.duration_ms), (false, 7));
+    }
+
+    /// Gate 3: the response of a failed attempt is kept, within bounds.
+    #[test]
+    fn a_failure_keeps_its_data_within_bounds() {
+        let kept = |data: Value| {
+            let failure = ToolFailure::new("http_status", "no").with_data(data);
+            let made = outcome(within(Err(failure), MAX_INLINE_RESULT), Duration::ZERO);
+            made.result.data
+        };
+        let response = json!({ "status": 409, "body": "sold out" });
+        assert_eq!(kept(response.clone()), response);
+        let omitted = json!({ "omitted": true, "bytes": 5_002 });
+        assert_eq!(kept(json!("x".repeat(5_000))), omitted);
     }
 
     /// A call in a sandbox whose tool writes a sparse file, and then ends or not.

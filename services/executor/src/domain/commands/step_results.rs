@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::domain::decision::Undecided;
 use crate::domain::effect::{Effect, Reply};
-use crate::domain::error_text::{raw, sanitised};
+use crate::domain::error_text::{raw, sanitised, sanitised_data};
 use crate::domain::input::StepReport;
 use crate::domain::model::contact::{cleaned, comparable_email};
 use crate::domain::model::plan::Action;
@@ -181,7 +181,7 @@ fn apply_failure(
     end_attempt(transition, index, failed)
 }
 
-/// The result of a failed call with texts that may be shown (S0-R5).
+/// The result of a failed call with texts and data that may be shown (S0-R5).
 fn sanitised_result(result: &ActionResult) -> ActionResult {
     // Each text is sanitised once: it may be long, and all runs wait for this thread.
     let description = sanitised(&result.description);
@@ -193,9 +193,11 @@ fn sanitised_result(result: &ActionResult) -> ActionResult {
         }
     });
     ActionResult {
+        success: result.success,
         description,
         error,
-        ..result.clone()
+        data: sanitised_data(&result.data),
+        duration_ms: result.duration_ms,
     }
 }
 

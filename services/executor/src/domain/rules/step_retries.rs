@@ -7,7 +7,6 @@ use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{ActionResult, FailedAttempt};
-use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::TIMEOUT_CODE;
 use holdpoint_ids::{NodeName, RunId};
 use serde_json::{Value, json};
@@ -27,9 +26,6 @@ use crate::domain::transition::{RowData, RunTransition, ToolError};
 
 /// Failed attempts whose response a step keeps, the newest.
 const FAILED_ATTEMPTS_MAX: usize = 10;
-
-/// Largest data of a failed attempt that is kept, in bytes of JSON. Of larger data the size is kept.
-const FAILED_DATA_BYTES_MAX: usize = 4 * 1024;
 
 /// A backoff is shortened by up to this share, so that steps that fail together are not repeated together.
 const JITTER_PERCENT: u64 = 25;
@@ -199,7 +195,7 @@ fn record_failure(
             dispatch: step.dispatch,
             at,
             error_code: failed.code.to_owned(),
-            response: bounded(&failed.error.response),
+            response: failed.error.response.clone(),
         });
     }
     let surplus = kept.len().saturating_sub(FAILED_ATTEMPTS_MAX);
@@ -228,19 +224,6 @@ pub(crate) fn failed_attempts_need(run: RunId, step: &Step) -> Option<Need> {
     // A retry of the run sets its count to zero, and its row keeps the attempts before.
     let may_have_failed = step.attempts > 1;
     may_have_failed.then(|| Need::FailedAttempts(run, step.id.clone()))
-}
-
-fn bounded(response: &ActionResult) -> ActionResult {
-    let bytes = json_bytes(&response.data);
-    let data = if bytes > FAILED_DATA_BYTES_MAX {
-        json!({ "omitted": true, "bytes": bytes })
-    } else {
-        response.data.clone()
-    };
-    ActionResult {
-        data,
-        ..response.clone()
-    }
 }
 
 /// The attempt that follows a recorded failure; none: the step fails.

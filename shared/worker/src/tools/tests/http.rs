@@ -318,6 +318,29 @@ async fn an_unreachable_server_is_reported_without_its_address() {
     assert_eq!(absent.message, "The address could not be reached.");
 }
 
+/// Gate 3: the status is known, so a server that sends no body, or breaks off, does not make the effect unknown.
+#[tokio::test]
+async fn a_failed_call_keeps_its_status_whatever_becomes_of_its_body() {
+    let head = "HTTP/1.1 500 Oh No\r\ncontent-type: text/plain\r\ncontent-length: 9\r\n\r\n";
+    let (cut, _requests) = server(vec![format!("{head}brok").into_bytes()]).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent = listener.local_addr().unwrap();
+    let serving = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        read_request(&mut stream).await;
+        stream.write_all(head.as_bytes()).await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    for (at, body) in [(cut, "brok"), (silent, "")] {
+        let args = json!({ "method": "post", "url": format!("http://{at}/"), "body": {} });
+        let failure = failed(EgressPolicy::AllowPrivate, args).await;
+        assert_eq!(failure.code, "http_status", "{failure:?}");
+        let kept = json!({ "status": 500, "content_type": "text/plain", "body": body });
+        assert_eq!(failure.data, kept);
+    }
+    serving.abort();
+}
+
 /// Gate 3: only a connection that was never made shows that nothing happened. A redirect may follow an effect.
 #[tokio::test]
 async fn a_connection_that_breaks_after_the_request_has_a_code_of_its_own() {

@@ -88,6 +88,23 @@ async fn any_other_status_fails_without_quoting_the_body() {
     }
 }
 
+/// Gate 3: the response of a failed call is kept, bounded, and without the token that the server sends back.
+#[tokio::test]
+async fn the_response_of_a_failed_call_is_kept_without_secrets() {
+    let json_type = "content-type: application/json\r\n";
+    let body = r#"{"error":"sold out","sent":"st_secret"}"#;
+    for (status, code) in [("409 Conflict", 409), ("304 Not Modified", 304)] {
+        let shown = if code == 304 { "" } else { body };
+        let (at, _requests) = server(vec![answer(status, json_type, shown)]).await;
+        let url = format!("http://{at}/");
+        let failure = called(EgressPolicy::AllowPrivate, url, json!({})).await;
+        let data = failure.unwrap_err().data;
+        let body = shown.replace("st_secret", "[token]");
+        let kept = json!({ "status": code, "content_type": "application/json", "body": body });
+        assert_eq!(data, kept);
+    }
+}
+
 /// S2-R10. Mend A-L8: the arguments stay with the origin that was registered, too.
 #[tokio::test]
 async fn neither_token_nor_arguments_follow_a_redirect_to_another_origin() {

@@ -268,6 +268,27 @@ fn the_newest_failed_attempts_are_kept_within_bounds() {
     );
 }
 
+/// Gate 3: the response of each failed attempt is kept, without secrets, and so is that of the step.
+#[test]
+fn the_response_of_each_failed_attempt_is_kept_without_secrets() {
+    let mut world = send_with("{ attempts: 2, backoff: 1s }");
+    for _ in 1..=2 {
+        let mut failed = broken();
+        failed.data = json!({ "status": 409, "body": "sold out, token=abc123" });
+        world.report("send", failed);
+        world.fire_next();
+    }
+    let kept = json!({ "status": 409, "body": "sold out, token=[secret]" });
+    let row = &world.rows["send"];
+    assert_eq!(row.failed_attempts.len(), 2);
+    assert!(
+        row.failed_attempts
+            .iter()
+            .all(|it| it.response.data == kept)
+    );
+    assert_eq!(row.response.as_ref().unwrap().data, kept);
+}
+
 /// Two steps that fail at the same moment are not repeated at the same moment, and a replay decides the same.
 #[test]
 fn the_backoff_has_jitter_that_a_replay_repeats() {
