@@ -55,7 +55,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use crate::domain::agent::planned_steps;
+use crate::domain::agent::{planned_limits, planned_steps};
 use crate::domain::plan::Plan;
 use crate::domain::run::fan_out::approval_name;
 use crate::domain::run::{StepApproval, original_args_name};
@@ -236,6 +236,8 @@ impl ExecutorQueries {
         Ok(AgentView {
             warnings: self.warnings(workspace, &plan, &steps).await?,
             steps,
+            limits: planned_limits(&plan),
+            on_pause: Some(plan.on_pause.into_str().to_owned()),
             inputs: plan.inputs.map(|inputs| inputs.schema),
             versions: store::agent_versions(&self.db, workspace, &agent.name).await?,
             ..agent.view()

@@ -32,9 +32,15 @@ pub struct PlannedStepView {
     /// Arguments, or what is asked, with their placeholders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Value>,
+    /// Who approves its call, if the author says so. Without it, the risk of the tool counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<PlannedApproval>,
     /// Names of the policies of its request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyName>,
+    /// How long its worker may be silent, in milliseconds; none: 30 seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_timeout_ms: Option<u64>,
     /// Longest time of one attempt of a tool, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
@@ -55,6 +61,21 @@ pub struct PlannedStepView {
     pub parallel: Option<u32>,
 }
 
+/// The approval that the author of a step wants.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedApproval {
+    /// Recipients; empty: the owners of the workspace.
+    pub from: Vec<String>,
+    pub need: u32,
+    pub not_requester: bool,
+    /// None: the time of its policies counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decide_within_ms: Option<u64>,
+    /// None: the time of its policies counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid_for_ms: Option<u64>,
+}
+
 /// An agent as the API shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentView {
@@ -73,6 +94,12 @@ pub struct AgentView {
     /// The form of its inputs; only in the view of a single agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Value>,
+    /// What one run may use, and how many may start; only in the view of a single agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Value>,
+    /// What a pause does to its waiting runs, `hold` or `cancel`; only in the view of a single agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_pause: Option<String>,
     /// The newest versions, newest first, at most [`VERSIONS_MAX`]; only in the view of a single agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<AgentVersionView>,

@@ -192,7 +192,7 @@ pub enum BlobChange {
 #[derive(Debug, Clone, Serialize, EnumTryAs)]
 #[serde(untagged)]
 pub enum Reply {
-    Agent(AppliedAgent),
+    Agent(Box<AppliedAgent>),
     Contact(ContactView),
     Run(Box<StartedRun>),
     Changed(Box<ChangedRun>),

@@ -43,9 +43,7 @@ pub(crate) fn apply_agent(
     let digest = plan.digest();
     // The same text after a deletion is a new version: those up to it stay dead.
     if let Some(agent) = agent.filter(|agent| agent.digest == digest && !agent.is_deleted()) {
-        return Ok(Outcome::Unchanged(Reply::Agent(applied_agent(
-            agent, &plan, false,
-        ))));
+        return Ok(Outcome::Unchanged(applied_agent(agent, &plan, false)));
     }
     let next = Agent {
         workspace: workspace.clone(),
@@ -58,7 +56,7 @@ pub(crate) fn apply_agent(
         scope: agent.map(|agent| agent.scope.clone()).unwrap_or_default(),
         watch: agent.map(|agent| agent.watch).unwrap_or_default(),
     };
-    let answer = Reply::Agent(applied_agent(&next, &plan, true));
+    let answer = applied_agent(&next, &plan, true);
     let need = Need::Plan(workspace.clone(), name.clone(), next.newest);
     let fact = Fact::Plan(Arc::new(PlanFact::new(plan.clone())));
     let effect = Effect::AgentVersion {
@@ -88,12 +86,13 @@ fn library_of(
     }
 }
 
-fn applied_agent(agent: &Agent, plan: &Plan, changed: bool) -> AppliedAgent {
-    AppliedAgent {
+fn applied_agent(agent: &Agent, plan: &Plan, changed: bool) -> Reply {
+    let applied = AppliedAgent {
         agent: AgentView {
             steps: planned_steps(plan),
             ..agent.view()
         },
         changed,
-    }
+    };
+    Reply::Agent(Box::new(applied))
 }

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 
 use chrono::{DateTime, Utc};
-use holdpoint_contracts::agent::{AgentView, PlannedStepView};
+use holdpoint_contracts::agent::{AgentView, PlannedApproval, PlannedStepView};
 use holdpoint_ids::{AgentName, PolicyName, Workspace};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::domain::model::is_default;
+use crate::domain::model::plan::person_steps::ApprovalRule;
 use crate::domain::model::plan::{Action, OnError, Plan, PlannedStep};
 use crate::domain::model::scope::{EndsWatch, Scope};
 
@@ -62,6 +64,8 @@ impl Agent {
             steps: Vec::new(),
             warnings: Vec::new(),
             inputs: None,
+            limits: None,
+            on_pause: None,
             versions: Vec::new(),
             updated_at: self.updated_at,
         }
@@ -96,7 +100,9 @@ pub fn planned_steps(plan: &Plan) -> Vec<PlannedStepView> {
                 when: step.when.clone(),
                 tool,
                 args: step.action.template().map(Cow::into_owned),
+                approval: step.approval.as_deref().map(planned_approval),
                 policies: policies_of(step).to_vec(),
+                claim_timeout_ms: step.claim_timeout_ms,
                 timeout_ms: step.timeout_ms,
                 on_error: (step.on_error != OnError::default())
                     .then(|| step.on_error.into_str().to_owned()),
@@ -111,6 +117,23 @@ pub fn planned_steps(plan: &Plan) -> Vec<PlannedStepView> {
         .collect()
 }
 
+fn planned_approval(rule: &ApprovalRule) -> PlannedApproval {
+    PlannedApproval {
+        from: rule.from.clone(),
+        need: rule.votes.need,
+        not_requester: rule.votes.not_requester,
+        decide_within_ms: (!rule.time_by_policy).then_some(rule.decide_within_ms),
+        valid_for_ms: (!rule.valid_by_policy).then_some(rule.valid_ms),
+    }
+}
+
+/// A plan's limits as the API shows them; none: it has no limits.
+#[must_use]
+pub fn planned_limits(plan: &Plan) -> Option<Value> {
+    let limits = serde_json::to_value(&plan.limits).ok();
+    limits.filter(|limits| limits.as_object().is_some_and(|it| !it.is_empty()))
+}
+
 fn policies_of(step: &PlannedStep) -> &[PolicyName] {
     match &step.action {
         Action::Ask(ask) => &ask.policies,
@@ -121,5 +144,56 @@ fn policies_of(step: &PlannedStep) -> &[PolicyName] {
         | Action::WaitFor(_)
         | Action::Run(_)
         | Action::Finish(_) => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Gate 2, 5: the API shows what the author wrote about approvals, leases and limits.
+    #[test]
+    fn a_plan_shows_its_approvals_leases_and_limits() {
+        let text = r#"
+agent: refund
+limits: { budget: { steps: 5, wall_time: 2 days }, concurrency: { runs: 3 } }
+steps:
+  - id: pay
+    tool: orders.pay
+    approval: { from: "@role.manager", need: 2, not_requester: true, decide_within: 2d, valid_for: 1h }
+    claim_timeout: 1m
+  - id: check
+    tool: orders.find
+    approval: { policy: managers }
+  - wait: 1 day
+"#;
+        let plan = Plan::compile(text).unwrap();
+        let steps = serde_json::to_value(planned_steps(&plan)).unwrap();
+        assert_eq!(
+            steps[0]["approval"],
+            json!({
+                "from": ["@role.manager"], "need": 2, "not_requester": true,
+                "decide_within_ms": 172_800_000, "valid_for_ms": 3_600_000,
+            })
+        );
+        assert_eq!(steps[0]["claim_timeout_ms"], 60_000);
+        assert_eq!(
+            steps[1]["approval"],
+            json!({ "from": [], "need": 1, "not_requester": false }),
+            "the times are those of the policy"
+        );
+        assert!(steps[2].get("approval").is_none() && steps[2].get("claim_timeout_ms").is_none());
+        assert_eq!(
+            planned_limits(&plan),
+            Some(json!({
+                "budget": { "steps": 5, "wall_time_ms": 172_800_000 },
+                "concurrency": { "runs": 3 },
+            }))
+        );
+        assert_eq!(plan.on_pause.into_str(), "hold");
+        let bare = Plan::compile("agent: a\nsteps:\n  - wait: 1 day\n").unwrap();
+        assert_eq!(planned_limits(&bare), None);
     }
 }

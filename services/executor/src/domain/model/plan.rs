@@ -68,8 +68,11 @@ pub struct Plan {
 }
 
 /// What a pause of the agent does to its runs in a wait.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum OnPause {
     /// The wait is kept, and goes on at resume.
     #[default]
