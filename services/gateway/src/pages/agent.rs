@@ -27,6 +27,7 @@ use super::schema::FormSchema;
 use super::session::{
     Fields, PageError, PostedForm, Viewer, invalid_form, parse_id, percent_encode,
 };
+use crate::body::from_json;
 use crate::command_outcome::CommandOutcome;
 use crate::problem;
 use crate::use_cases::policy_warnings::policy_warnings;
@@ -164,7 +165,10 @@ fn start_form(viewer: &Viewer, agent: &AgentView, attempt: &RequestAttempt) -> M
             p.hint #start-contact-about { "The id of a stored contact." }
             input #start-contact name="contact" value=(contact) maxlength="100" aria-describedby="start-contact-about";
         }
-        @if let Some(form) = &form { (form.inputs("start", &attempt.fields, &attempt.errors)) }
+        @match &form {
+            Some(form) => (form.inputs("start", &attempt.fields, &attempt.errors)),
+            None => (json_input(attempt)),
+        }
         button { "Start a run" }
         span.hint { "The run has the newest version of this agent." }
     };
@@ -172,6 +176,18 @@ fn start_form(viewer: &Viewer, agent: &AgentView, attempt: &RequestAttempt) -> M
         section.panel #start {
             h2 { "Start a run" }
             (viewer.form(&act_path(&agent.agent), "", &[("do", "start"), ("run", &run)], &inside))
+        }
+    }
+}
+
+/// The input of an agent without `inputs`, which its plan may read all the same.
+fn json_input(attempt: &RequestAttempt) -> Markup {
+    let text = attempt.fields.get("input").unwrap_or_default();
+    html! {
+        div.field {
+            label for="start-input" { "Input " span.muted { "(optional)" } }
+            p.hint #start-input-about { "A JSON object, such as " code { "{\"order\": \"o-1\"}" } ". Steps read it as " code { "$input" } "." }
+            textarea #start-input name="input" rows="3" spellcheck="false" aria-describedby="start-input-about" { (text) }
         }
     }
 }
@@ -331,7 +347,7 @@ async fn start(viewer: &Viewer, agent: &AgentName, fields: &Fields) -> Result<St
 
 fn read_input(agent: &AgentView, fields: &Fields) -> Result<Value, FormError> {
     let Some(form) = agent.inputs.as_ref().and_then(FormSchema::read) else {
-        return Ok(json!({}));
+        return read_json_input(fields);
     };
     form.answer(fields).map_err(|errors| {
         let detail = "Some inputs are missing or invalid. Nothing was started.";
@@ -341,4 +357,48 @@ fn read_input(agent: &AgentView, fields: &Fields) -> Result<Value, FormError> {
             fields: errors,
         }
     })
+}
+
+fn read_json_input(fields: &Fields) -> Result<Value, FormError> {
+    let Some(text) = fields.get_text("input") else {
+        return Ok(json!({}));
+    };
+    let input = from_json(text.as_bytes());
+    input.map(Value::Object).map_err(|problem: Problem| {
+        let detail = format!("Invalid input. Nothing was started. {}", problem.detail);
+        let status = StatusCode::UNPROCESSABLE_ENTITY.as_u16();
+        Problem::new(status, "invalid_input", detail).into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(text: &str) -> Fields {
+        Fields(vec![("input".to_owned(), text.to_owned())])
+    }
+
+    fn input_of(text: &str) -> Result<Value, FormError> {
+        read_json_input(&written(text))
+    }
+
+    /// Gate 8: the start form of an agent without `inputs` gives `$input` all the same.
+    #[test]
+    fn an_input_without_a_form_is_a_json_object() {
+        assert_eq!(input_of(" ").unwrap(), json!({}));
+        let input = r#"{"order": "o-1", "lines": [1]}"#;
+        assert_eq!(
+            input_of(input).unwrap(),
+            json!({ "order": "o-1", "lines": [1] })
+        );
+        for wrong in ["order", "[1]", "7", r#"{"a": }"#] {
+            let refused = input_of(wrong).unwrap_err();
+            assert_eq!((refused.problem.status, refused.fields.len()), (422, 0));
+            let attempt = refused_attempt(refused, written(wrong));
+            let kept = json_input(&attempt).into_string();
+            let shown = wrong.replace('"', "&quot;");
+            assert!(kept.contains(&format!(">{shown}</textarea>")), "{kept}");
+        }
+    }
 }
