@@ -5,6 +5,8 @@
 
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::size::json_bytes;
+use holdpoint_ids::nearest;
+use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
@@ -95,8 +97,44 @@ pub fn literal_errors(
     let errors = errors_of(&validator, schema, value).filter(is_certain);
     errors
         .take(ERRORS_MAX)
-        .map(|error| describe(&error))
+        .map(|error| {
+            let (text, nearest) = misspelled_name(schema, &error).unwrap_or_default();
+            FieldError {
+                text,
+                nearest,
+                ..describe(&error)
+            }
+        })
         .collect()
+}
+
+/// Names of an object or of its schema that a name is compared with.
+const COMPARED_MAX: usize = 100;
+
+/// A name that the schema does not have, and the similar ones that it has.
+fn misspelled_name(schema: &Value, error: &ValidationError<'_>) -> Option<(String, Vec<String>)> {
+    let (object, _rule) = error.schema_path().as_str().rsplit_once('/')?;
+    let known = schema.pointer(object)?.get("properties");
+    let known = known.and_then(Value::as_object);
+    let known: Vec<&str> = known
+        .into_iter()
+        .flat_map(|known| known.keys().map(String::as_str))
+        .collect();
+    if let ValidationErrorKind::AdditionalProperties { unexpected } = error.kind() {
+        let mut unexpected = unexpected.iter().take(ERRORS_MAX);
+        return unexpected.find_map(|name| {
+            let near = nearest(name, known.iter().copied().take(COMPARED_MAX));
+            (!near.is_empty()).then(|| (name.clone(), near))
+        });
+    }
+    if let ValidationErrorKind::Required { property } = error.kind() {
+        let missing = property.as_str()?;
+        let given = error.instance().as_object()?.keys().map(String::as_str);
+        let others = given.filter(|name| !known.contains(name));
+        let near = nearest(missing, others.take(COMPARED_MAX));
+        return Some((near.into_iter().next()?, vec![missing.to_owned()]));
+    }
+    None
 }
 
 /// Rules about the names of an object, which hold whatever its values are.
@@ -156,6 +194,36 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// Gate 1: a misspelled name of an argument is told with the name that was perhaps meant.
+    #[test]
+    fn a_misspelled_argument_has_its_nearest_name() {
+        let strict = json!({ "properties": { "customer": {}, "in": {
+            "properties": { "amount": {} }, "additionalProperties": false,
+        } }, "additionalProperties": false });
+        let open = json!({ "properties": { "customer": {} }, "required": ["customer"] });
+        for (schema, args, text, near) in [
+            (&strict, json!({ "custmer": 1 }), "custmer", "customer"),
+            (
+                &strict,
+                json!({ "in": { "amuont": 1 } }),
+                "amuont",
+                "amount",
+            ),
+            (&open, json!({ "custmer": 1 }), "custmer", "customer"),
+        ] {
+            let errors = literal_errors(schema, &args, &|_| false);
+            assert_eq!(errors.len(), 1, "{errors:?}");
+            assert_eq!(
+                (errors[0].text.as_str(), &errors[0].nearest[..]),
+                (text, &[near.to_owned()][..])
+            );
+        }
+        for (schema, args) in [(&strict, json!({ "zip": 1 })), (&open, json!({ "zip": 1 }))] {
+            let errors = literal_errors(schema, &args, &|_| false);
+            assert!(errors[0].nearest.is_empty() && errors[0].text.is_empty());
+        }
+    }
 
     /// Gate: only errors that no value of a placeholder mends are warnings.
     #[test]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use holdpoint_contracts::agent::PlannedStepView;
 use holdpoint_contracts::executor::ListContacts;
 use holdpoint_contracts::problem::FieldError;
-use holdpoint_contracts::tool::{ToolOffer, ToolSpec};
+use holdpoint_contracts::tool::{Risk, ToolOffer, ToolSpec};
 use holdpoint_holds::json_schema::{join_errors, literal_errors};
 use holdpoint_ids::{NodeName, ToolName, Workspace, nearest};
 use serde_json::Value;
@@ -120,8 +120,16 @@ impl ExecutorQueries {
         let paths = self.on_blocking_thread(move || of.named_paths()).await;
         let paths = paths.unwrap_or_default();
         let names_contact = paths.iter().any(StepPaths::names_contact);
+        let entries = self.called_entries(workspace, &called).await?;
+        let schemas = entries.iter().filter_map(|(name, entry)| {
+            let schema = entry.result_schema()?.clone();
+            Some((name.to_string(), schema))
+        });
+        let gated = entries.iter();
+        let gated = gated.filter(|(_, entry)| entry.risk() == Risk::High);
+        let gated: BTreeSet<String> = gated.map(|(name, _)| name.to_string()).collect();
         let known = KnownFields {
-            results: self.result_schemas(workspace, &called).await?,
+            results: schemas.collect(),
             contact: if names_contact {
                 self.contact_fields(workspace).await?
             } else {
@@ -130,7 +138,7 @@ impl ExecutorQueries {
         };
         let found = self.on_blocking_thread(move || {
             let mut found = dead_paths(&plan, paths, &known, WARNINGS_MAX);
-            found.extend(skipped_references(&plan));
+            found.extend(skipped_references(&plan, &gated));
             found.extend(long_waits(&plan, now));
             found
         });
@@ -139,20 +147,17 @@ impl ExecutorQueries {
         Ok(warnings)
     }
 
-    /// The schemas of the results of called tools that operators or nodes have registered.
-    async fn result_schemas(
+    /// The entries of called tools that operators or nodes have registered.
+    async fn called_entries(
         &self,
         workspace: &Workspace,
         steps: &[PlannedStepView],
-    ) -> Result<BTreeMap<String, Value>, QueryError> {
+    ) -> Result<BTreeMap<ToolName, ToolEntry>, QueryError> {
         let tools = steps.iter().filter_map(|step| step.tool.as_deref());
         let tools = tools.filter_map(|tool| tool.parse::<ToolName>().ok());
         let tools: BTreeSet<_> = tools.filter(|tool| !is_built_in(tool.as_str())).collect();
-        let entries = self.tool_entries(workspace, tools.into_iter().take(CHECKED_MAX));
-        let entries = entries.await?.into_iter();
-        let schemas = entries
-            .filter_map(|(name, entry)| Some((name.to_string(), entry.result_schema()?.clone())));
-        Ok(schemas.collect())
+        let tools = tools.into_iter().take(CHECKED_MAX);
+        Ok(self.tool_entries(workspace, tools).await?)
     }
 
     /// The fields of all contacts. `None`: there are no contacts, or too many to look at.
@@ -192,11 +197,7 @@ impl ExecutorQueries {
             let wrong = calls.iter().filter_map(|(step, tool, args)| {
                 let schema = schemas.get(tool.as_str())?;
                 let errors = literal_errors(schema, args, &has_placeholder);
-                let message = || {
-                    let errors = join_errors(&errors);
-                    format!("The arguments do not fit `args_schema` of `{tool}`: {errors}.")
-                };
-                (!errors.is_empty()).then(|| at_step(step, tool, message()))
+                (!errors.is_empty()).then(|| wrong_arguments(step, tool, errors))
             });
             wrong.take(WARNINGS_MAX).collect()
         };
@@ -295,6 +296,22 @@ fn with_planned_tools<'s>(plan: &Plan, steps: &'s [PlannedStepView]) -> Cow<'s, 
         ..last.clone()
     });
     steps.iter().cloned().chain(calls).collect()
+}
+
+/// With the name that was perhaps meant, if one is misspelled.
+fn wrong_arguments(step: &str, tool: &ToolName, errors: Vec<FieldError>) -> FieldError {
+    let joined = join_errors(&errors);
+    let message = format!("The arguments do not fit `args_schema` of `{tool}`: {joined}.");
+    let warning = at_step(step, tool, message);
+    let misspelled = errors.into_iter().find(|error| !error.nearest.is_empty());
+    match misspelled {
+        Some(FieldError { text, nearest, .. }) => FieldError {
+            text,
+            nearest,
+            ..warning
+        },
+        None => warning,
+    }
 }
 
 fn at_step(step: &str, tool: &ToolName, message: String) -> FieldError {

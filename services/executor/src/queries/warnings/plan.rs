@@ -22,21 +22,28 @@ use crate::domain::plan::{Action, OnError, Plan, PlannedStep};
 /// Recipients of one agent that are looked for; further ones get no warning.
 const RECIPIENTS_MAX: usize = 100;
 
+/// The built-in tool whose `assignee` is a user or a role.
+const CREATE_TASK: &str = "create_task";
+
 /// Names of users and roles that an unknown one is compared with, in their order.
 const COMPARED_MAX: u64 = 500;
 
 impl ExecutorQueries {
-    /// One warning for each unknown user and each role without a user, at the first step that names it.
+    /// One warning for each unknown user and each role without a user, at the first step that names it. Those of the
+    /// budget are named by no step.
     pub(super) async fn people_warnings(
         &self,
         workspace: &Workspace,
         plan: &Plan,
     ) -> Result<Vec<FieldError>, StoreError> {
-        let mut named: BTreeMap<Recipient, &str> = BTreeMap::new();
+        let mut named: BTreeMap<Recipient, Option<&str>> = BTreeMap::new();
         for step in &plan.steps {
             for recipient in recipients(step) {
-                named.entry(recipient).or_insert(&step.id);
+                named.entry(recipient).or_insert(Some(&step.id));
             }
+        }
+        for recipient in budget_recipients(plan) {
+            named.entry(recipient).or_insert(None);
         }
         // A workspace without users gets them later.
         if named.is_empty() || !directory::any_in(&self.db, workspace).await? {
@@ -70,7 +77,12 @@ impl ExecutorQueries {
                     format!("No active user has the role `{role}`. Such a request escalates.")
                 }
             };
-            warnings.push((recipient, warning(step, message)));
+            let warning = FieldError {
+                step: step.map(str::to_owned),
+                message,
+                ..FieldError::default()
+            };
+            warnings.push((recipient, warning));
         }
         if warnings.is_empty() {
             return Ok(Vec::new());
@@ -86,8 +98,9 @@ impl ExecutorQueries {
 }
 
 /// One warning for each step whose arguments use the result of a step that may be skipped. The result is then `null`.
-/// A condition that tests for a result, or is that of the other step, guards against that.
-pub(super) fn skipped_references(plan: &Plan) -> Vec<FieldError> {
+/// A condition that tests for a result, or is that of the other step, guards against that. `gated` has the tools of risk
+/// `high`, whose calls may be rejected.
+pub(super) fn skipped_references(plan: &Plan, gated: &BTreeSet<String>) -> Vec<FieldError> {
     let mut warnings = Vec::new();
     for (step, used) in plan.steps.iter().zip(plan.unguarded_results()) {
         let written = LazyCell::new(|| serde_json::to_string(step).unwrap_or_default());
@@ -95,7 +108,7 @@ pub(super) fn skipped_references(plan: &Plan) -> Vec<FieldError> {
             let is_same = step.when.is_some() && step.when == source.when;
             // As in the last result of a line that repeats its step.
             let is_tested = || written.contains(&format!("${} != null", source.id));
-            if let Some(why) = why_without_result(source)
+            if let Some(why) = why_without_result(source, gated)
                 && !is_same
                 && !is_tested()
             {
@@ -150,7 +163,7 @@ pub(super) fn long_waits(plan: &Plan, now: DateTime<Utc>) -> Vec<FieldError> {
 }
 
 /// What may happen to a step so that it has no result, and what follows for a step that uses it.
-fn why_without_result(step: &PlannedStep) -> Option<&'static str> {
+fn why_without_result(step: &PlannedStep, gated: &BTreeSet<String>) -> Option<&'static str> {
     let is_skipped_late = match &step.action {
         Action::Ask(ask) => ask.on_timeout == OnTimeout::Skip,
         Action::Handoff(handoff) => handoff.on_timeout == OnTimeout::Skip,
@@ -163,7 +176,8 @@ fn why_without_result(step: &PlannedStep) -> Option<&'static str> {
     if step.when.is_some() || is_skipped_late {
         return Some("may be skipped. Its result is then `null` here.");
     }
-    if step.approval.is_some() {
+    let is_risky = step.action.tool().is_some_and(|tool| gated.contains(tool));
+    if step.approval.is_some() || is_risky {
         return Some("may be rejected. This step then fails.");
     }
     let continues = step.on_error == OnError::Continue;
@@ -172,21 +186,39 @@ fn why_without_result(step: &PlannedStep) -> Option<&'static str> {
 
 /// The recipients that a step names without a placeholder.
 fn recipients(step: &PlannedStep) -> Vec<Recipient> {
+    let mut assignee = None;
     let to = match &step.action {
         Action::Ask(ask) => ask.to.as_array(),
         Action::Handoff(handoff) => handoff.to.as_array(),
-        Action::Tool { .. }
-        | Action::Wait { .. }
+        Action::Tool { tool, args } => {
+            let is_task = tool == CREATE_TASK;
+            assignee = args.get("assignee").filter(|_| is_task);
+            None
+        }
+        Action::Wait { .. }
         | Action::WaitUntil(_)
         | Action::WaitFor(_)
         | Action::Run(_)
         | Action::Finish(_) => None,
     };
+    let assignee = assignee.and_then(Value::as_str);
+    // A task names a user also without `@user.`
+    let assignee = assignee.and_then(|text| {
+        let user = text.parse().map(Recipient::User).ok();
+        text.parse().ok().or(user)
+    });
     let to = to.into_iter().flatten().filter_map(Value::as_str);
     let from = step.approval.iter().flat_map(|rule| rule.from.iter());
     to.chain(from.map(String::as_str))
         .filter_map(|text| text.parse().ok())
+        .chain(assignee)
         .collect()
+}
+
+/// The people who are asked when the budget is used up.
+fn budget_recipients(plan: &Plan) -> impl Iterator<Item = Recipient> {
+    let budget = plan.limits.budget.iter();
+    budget.flat_map(|budget| budget.to.iter().filter_map(|to| to.parse().ok()))
 }
 
 pub(super) fn warning(step: &str, message: String) -> FieldError {
@@ -210,7 +242,8 @@ mod tests {
             );
             Plan::compile(&text).unwrap_or_else(|errors| panic!("{errors:?}"))
         };
-        let warnings = skipped_references(&plan(""));
+        let none = BTreeSet::new();
+        let warnings = skipped_references(&plan(""), &none);
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert_eq!(warnings[0].step.as_deref(), Some("tell"));
         assert_eq!(warnings[0].text, "$find");
@@ -218,13 +251,44 @@ mod tests {
             "    when: $find != null\n",
             "    when: contact.replied == true\n",
         ] {
-            assert_eq!(skipped_references(&plan(guard)), []);
+            assert_eq!(skipped_references(&plan(guard), &none), []);
         }
         // The last result of a repeated line tests each time but the first.
         let text = "agent: a\ninstructions: |\n  Call find as find every 1 hour until $find.ok is true, at most 4 times\n  Log \"{{ $find.n }}\"\n";
-        assert_eq!(skipped_references(&Plan::compile(text).unwrap()), []);
+        assert_eq!(skipped_references(&Plan::compile(text).unwrap(), &none), []);
         // It names another field `find`.
         let other = plan("    when: contact.find == true\n");
-        assert_eq!(skipped_references(&other).len(), 1);
+        assert_eq!(skipped_references(&other, &none).len(), 1);
+    }
+
+    /// Gate 1: a call of a tool with the risk `high` may be rejected, as one with its own `approval`.
+    #[test]
+    fn a_result_of_a_risky_call_is_a_warning() {
+        let text = "agent: a\nsteps:\n  - id: pay\n    tool: shop.pay\n  - tool: log\n    args: { message: $pay.id }\n";
+        let plan = Plan::compile(text).unwrap();
+        assert_eq!(skipped_references(&plan, &BTreeSet::new()), []);
+        let gated = BTreeSet::from(["shop.pay".to_owned()]);
+        let warnings = skipped_references(&plan, &gated);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].message.contains("may be rejected"));
+    }
+
+    /// Gate 1: recipients of the budget and of a task are people whom the plan names.
+    #[test]
+    fn people_are_named_by_budgets_and_tasks_too() {
+        let task = |assignee: &str| {
+            let args = format!("{{ title: x, assignee: \"{assignee}\" }}");
+            let text = format!("agent: a\nsteps:\n  - tool: create_task\n    args: {args}\n");
+            recipients(&Plan::compile(&text).unwrap().steps[0])
+        };
+        let nina = || "@user.nina".parse().unwrap();
+        assert_eq!(task("@user.nina"), [nina()]);
+        assert_eq!(task("nina"), [nina()]);
+        assert_eq!(task("@role.sales"), ["@role.sales".parse().unwrap()]);
+        assert_eq!(task("$contact.owner"), []);
+        assert_eq!(task("{{ contact.owner }}"), []);
+        let text = "agent: a\nlimits: { budget: { steps: 1, to: [\"@user.nina\"] } }\nsteps:\n  - wait: 1 day\n";
+        let plan = Plan::compile(text).unwrap();
+        assert_eq!(budget_recipients(&plan).collect::<Vec<_>>(), [nina()]);
     }
 }
