@@ -5,6 +5,7 @@ mod instructions;
 mod people;
 mod planner;
 mod run_steps;
+mod secrets;
 mod tool_failures;
 mod waits_and_signals;
 

@@ -1,11 +1,10 @@
 //! All ways into the gate: none of them starts a step whose approval is undecided or rejected (Gate, S2-R3).
 //!
-//! A standing approval is a vote in the handoff service (decision 48), so it comes in as a closed request. A replayed
-//! dead letter is an input that comes once more, and an operation gives the same inputs as a person.
+//! A standing approval is a vote in the handoff service (decision 48), so it comes in as a closed request.
 
 use chrono::TimeDelta;
 use holdpoint_contracts::executor::{PauseNew, PauseWaiting};
-use holdpoint_contracts::hold::HoldOutcome;
+use holdpoint_contracts::hold::{ApprovalRecord, ApprovalVote, HoldOutcome};
 use holdpoint_contracts::operation::{RunAction, RunFilter};
 use holdpoint_contracts::run::{PauseScope, ResumeMode, RunStatus};
 use holdpoint_contracts::steps::Grant;
@@ -15,9 +14,10 @@ use serde_json::{Value, json};
 
 use super::child_runs::children::{frozen, open as open_child, set};
 use super::migrating::edit;
-use super::world::{Heard, World, acme, closing, done, owner, run_id};
+use super::world::{Heard, World, acme, closing, done, owner, run_id, start_input, user};
 use crate::domain::model::operation::OperationPhase;
 use crate::domain::run::Run;
+use crate::domain::run::person_hold::HoldClosure;
 use crate::domain::{
     DeliveredStep, Operation, Reply, RunInput, ScopeInput, StepReport, input_of_action,
 };
@@ -83,7 +83,7 @@ const CHILD: &str = "
 
 struct Entry(&'static str, &'static str, fn(&mut World));
 
-const ENTRIES: [Entry; 23] = [
+const ENTRIES: [Entry; 26] = [
     Entry("start", CALL, |_| {}),
     Entry("inline", INLINE, |_| {}),
     Entry("fan-out child", FAN_OUT, |_| {}),
@@ -166,6 +166,39 @@ const ENTRIES: [Entry; 23] = [
             dispatch: 1,
             node: "node-a".parse().unwrap(),
         });
+    }),
+    Entry("replayed dead letter", CALL, replay_dead_letters),
+    Entry(
+        "replayed dead letter of a fan-out",
+        FAN_OUT,
+        replay_dead_letters,
+    ),
+    // Its creator has lost the right to decide since. A request that was rejected is closed.
+    Entry("standing approval", CALL, |world| {
+        let (vote, now) = (user(false, &["owner"]), world.now);
+        world.users.insert("ada".to_owned(), vote);
+        let others = (90..=92).map(|number| HoldId {
+            run: run_id(),
+            number,
+        });
+        for hold in others.chain(open(world)) {
+            let votes = vec![ApprovalVote {
+                by: "ada".to_owned(),
+                addressed_by: vec!["@role.owner".to_owned()],
+            }];
+            let approval = Some(ApprovalRecord {
+                votes,
+                valid_ms: None,
+            });
+            let closing = closing(HoldOutcome::Approved, Value::Null, now);
+            world.close_at(
+                hold,
+                HoldClosure {
+                    approval,
+                    ..closing
+                },
+            );
+        }
     }),
     Entry("approval of another request", CALL, |world| {
         let (run, number) = (run_id(), 99);
@@ -297,6 +330,34 @@ fn assert_is_not_started(world: &mut World, case: &str) {
         }
     }
     assert_eq!(calls(world), 0, "{case}");
+}
+
+/// Each message that the run may have received becomes a dead letter, and comes once more.
+fn replay_dead_letters(world: &mut World) {
+    world.give(RunInput::Incident {
+        reason: "it ended the process three times".to_owned(),
+    });
+    for step in ["pay", "pay-0", "pay-1"] {
+        for dispatch in 0..3 {
+            world.give(RunInput::StepParks {
+                step: step.to_owned(),
+                dispatch,
+                duration_ms: 1,
+            });
+            world.give(RunInput::LeaseEnded {
+                step: step.to_owned(),
+                dispatch,
+                node: "node-a".parse().unwrap(),
+            });
+        }
+    }
+    world.give(start_input());
+    world.give(RunInput::ApplyScopes);
+    world.give(RunInput::TakePlace);
+    give_action(world, signal());
+    // The decision about an earlier request of the same step.
+    let (run, number) = (run_id(), 0);
+    world.close_as(HoldId { run, number }, HoldOutcome::Approved, Value::Null);
 }
 
 fn retry(world: &mut World) {

@@ -24,7 +24,7 @@ fn plan(limits: &str, steps: &str) -> Plan {
     Plan::compile(&text).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"))
 }
 
-fn limited(limits: &str, steps: &str) -> World {
+pub(super) fn limited(limits: &str, steps: &str) -> World {
     World::of_plan(plan(limits, steps))
 }
 
@@ -56,7 +56,7 @@ fn answer(world: &mut World, answer: &str) {
     world.close_as(hold, HoldOutcome::Answered, json!(answer));
 }
 
-fn other(number: u128) -> RunId {
+pub(super) fn other(number: u128) -> RunId {
     RunId::from_uuid(sea_orm::prelude::Uuid::from_u128(number))
 }
 

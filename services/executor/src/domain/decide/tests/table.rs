@@ -1,5 +1,6 @@
 //! `docs/states.md`: what every input does in every phase, found out by trying it.
 
+mod beginnings;
 mod columns;
 mod plans;
 mod texts;
@@ -17,6 +18,7 @@ use super::suspension::suspend_input;
 use super::world::{Heard, World, broken, done};
 use crate::domain::run::{Step, StepPhase, Timer};
 use crate::domain::{Reply, RunInput};
+use beginnings::beginnings_and_ends;
 use columns::{Column, columns, tool_missing};
 use plans::{
     ASKED, FANNED_OUT, GATED, HANDED, IDEMPOTENT, ONCE_ONLY, PLANNED, RUNS, SIGNAL, SKIPPED,
@@ -369,61 +371,11 @@ fn tried(row: &TableRow, column: &Column) -> (String, Option<RunStatus>) {
     }
 }
 
-/// How runs begin and end, for the table of statuses; in the others one more step follows.
-fn beginnings_and_ends() -> Vec<(&'static str, World)> {
-    let skipped = SKIPPED.trim_end().trim_end_matches("- wait: 1 day");
-    let once_only = ONCE_ONLY.trim_end().trim_end_matches("- wait: 1 day");
-    let last_wait = || World::started("  - id: it\n    wait: 1 day\n");
-    let unresolved = "  - id: it\n    tool: log\n    args: { message: $input.nobody }\n";
-    let report = |world: &mut World| {
-        world.report(STEP, done(json!({})));
-    };
-    let fire = |world: &mut World| {
-        world.fire_next();
-    };
-    let end_now = |world: &mut World| {
-        world.pause();
-        world.resume(ResumeMode::Now);
-    };
-    let meanwhile = |world: &mut World| {
-        world.pause();
-        world.report(STEP, done(json!({})));
-        world.resume(ResumeMode::Continue);
-    };
-    vec![
-        (
-            "a start whose first step calls a tool",
-            World::started(ONCE_ONLY),
-        ),
-        ("a start whose first step waits", World::started(WAITING)),
-        (
-            "a start of which nothing is left to do",
-            World::started(skipped),
-        ),
-        (
-            "a start whose first step cannot be resolved",
-            World::started(unresolved),
-        ),
-        (
-            "the last step's result, ok",
-            after(World::started(once_only), report),
-        ),
-        ("the last wait's timer", after(last_wait(), fire)),
-        ("resume `now` of the last wait", after(last_wait(), end_now)),
-        (
-            "resume, when the last step ended during the pause",
-            after(World::started(once_only), meanwhile),
-        ),
-    ]
-}
-
 fn statuses(leads: &BTreeMap<RunStatus, Vec<String>>) -> String {
     let mut text = String::from("| status | what leads there |\n|---|---|\n");
     for status in RunStatus::ALL {
-        let ways = leads.get(&status).map_or_else(
-            || "nothing of what is tried here".to_owned(),
-            |ways| ways.join("; "),
-        );
+        let ways = leads.get(&status).map(|ways| ways.join("; "));
+        let ways = ways.unwrap_or_else(|| panic!("nothing of what is tried leads to {status}"));
         writeln!(text, "| `{status}` | {ways} |").unwrap();
     }
     text

@@ -3,7 +3,7 @@
 pub(super) const HEAD: &str = "# States of runs and steps
 
 Written by `HOLDPOINT_WRITE_DOCS=1 cargo test -p holdpoint-executor states_table`, never by hand: every cell
-is what `domain::decide` answers. A status that nothing leads to is in the API and not yet in use.
+is what `domain::decide` answers.
 ";
 
 pub(super) const LEGEND: &str = "## What an input does to a step
