@@ -47,7 +47,7 @@ impl Service for Handoff {
         reader.decode(body)
     }
 
-    /// Only the acknowledgement of a close completes a reply. Who completes a handoff waits for that of its timer, too,
+    /// Only the acknowledgement of a close completes a reply. A person who completes a handoff waits for that of its timer, too,
     /// but does not notice some milliseconds.
     fn may_wait(&self, input: &Input) -> bool {
         let is_of_timer = |input: &RequestInput| matches!(input, RequestInput::TimerAcked { .. });

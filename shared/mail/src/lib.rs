@@ -40,7 +40,7 @@ pub enum MailError {
     /// It may have taken the mail.
     #[error("The connection to the mail server broke, so the mail may have been sent.")]
     Broken,
-    #[error("The mail server could not be reached.")]
+    #[error("The mail server could not be reached, or refused the session.")]
     Unreachable,
     #[error("The mail could not be stored.")]
     NotStored,

@@ -183,13 +183,23 @@ impl UserDirectory {
 
     /// Returns when the subscription has ended.
     async fn listen(&self, mut nudges: async_nats::Subscriber) {
+        let mut was_refreshed = true;
         loop {
-            let pause = match self.refresh().await {
-                Ok(()) => REFRESH_EVERY,
-                Err(problem) => {
-                    tracing::debug!(%problem, "user changes not received; trying again");
-                    RETRY_AFTER
+            let refreshed = self.refresh().await;
+            match &refreshed {
+                Err(problem) if was_refreshed => {
+                    tracing::warn!(%problem, "user changes not received; trying again");
                 }
+                Ok(()) if !was_refreshed => {
+                    tracing::info!("user changes are received again");
+                }
+                Ok(()) | Err(_) => {}
+            }
+            was_refreshed = refreshed.is_ok();
+            let pause = if was_refreshed {
+                REFRESH_EVERY
+            } else {
+                RETRY_AFTER
             };
             match tokio::time::timeout(pause, nudges.next()).await {
                 Ok(Some(_nudge)) => {}

@@ -104,6 +104,16 @@ static LONG_WORD: LazyLock<Option<Regex>> =
 
 /// The text without what S0-R5 forbids, on one line, at most [`ERROR_CHARS_MAX`] characters.
 pub(crate) fn sanitised(raw: &str) -> String {
+    let text = without_forbidden_parts(raw);
+    if text.is_empty() && !raw.is_empty() {
+        NOTHING_LEFT.to_owned()
+    } else {
+        text
+    }
+}
+
+/// The same, and empty if nothing may be shown.
+fn without_forbidden_parts(raw: &str) -> String {
     let text: String = raw.chars().take(RAW_ERROR_CHARS_MAX).collect();
     let mut text = without_stack(&text);
     for (rule, by) in REPLACED_FIRST.iter() {
@@ -120,27 +130,28 @@ pub(crate) fn sanitised(raw: &str) -> String {
         .split(|c: char| c.is_whitespace() || c.is_control())
         .filter(|word| !word.is_empty())
         .collect();
-    let text: String = words.join(" ").chars().take(ERROR_CHARS_MAX).collect();
-    if text.is_empty() && !raw.is_empty() {
-        NOTHING_LEFT.to_owned()
-    } else {
-        text
-    }
+    words.join(" ").chars().take(ERROR_CHARS_MAX).collect()
 }
 
 /// What a tool got before it failed, without what S0-R5 forbids. Of larger data only the size is kept.
 pub(crate) fn sanitised_data(data: &Value) -> Value {
+    let omitted = |bytes: usize| json!({ "omitted": true, "bytes": bytes });
     let bytes = json_bytes(data);
     if bytes > FAILED_DATA_BYTES_MAX {
-        return json!({ "omitted": true, "bytes": bytes });
+        return omitted(bytes);
     }
-    without_forbidden(data)
+    let shown = without_forbidden(data);
+    // A mark may be longer than what it replaces.
+    if json_bytes(&shown) > FAILED_DATA_BYTES_MAX {
+        return omitted(bytes);
+    }
+    shown
 }
 
 /// Its depth is bounded, as that of every value from outside.
 fn without_forbidden(value: &Value) -> Value {
     match value {
-        Value::String(text) => Value::from(sanitised(text)),
+        Value::String(text) => Value::from(without_forbidden_parts(text)),
         Value::Array(items) => items.iter().map(without_forbidden).collect(),
         Value::Object(fields) => {
             let fields = fields.iter();
@@ -150,7 +161,7 @@ fn without_forbidden(value: &Value) -> Value {
                 } else {
                     without_forbidden(value)
                 };
-                (sanitised(name), shown)
+                (without_forbidden_parts(name), shown)
             });
             Value::Object(shown.collect())
         }

@@ -31,7 +31,7 @@ impl ExecutorQueries {
         if step != Some(START_PLAN) {
             return Ok(());
         }
-        let check = self.on_blocking_thread(move || plan.with_edited_steps(&args).err());
+        let check = self.on_blocking_thread(move || plan.with_steps_of(&args).err());
         match check.await.flatten() {
             Some(errors) => Err(Refusal::InvalidPlan(errors).into()),
             None => Ok(()),

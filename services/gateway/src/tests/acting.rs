@@ -105,6 +105,42 @@ async fn a_refused_decision_of_a_batch_is_a_whole_problem() {
     );
 }
 
+/// Words 3: every way to approve refuses a plan that is edited and not valid, before it is recorded.
+#[tokio::test]
+async fn an_edited_plan_is_checked_wherever_it_is_approved() {
+    let edge = Edge::new().await;
+    let edited = json!({ "edited_args": { "steps": [] } });
+    let path = format!("/requests/{REQUEST}/approve");
+    let invalid = (422, "invalid_plan".to_owned());
+    assert_eq!(
+        refusal(edge.post(&path, edited.clone()).await).await,
+        invalid
+    );
+    let mut batch = json!({ "ids": [REQUEST], "decision": { "approve": edited } });
+    let results = ok(edge.post("/requests:batch", batch.clone()).await).await;
+    let problem = &results["items"][0]["problem"];
+    assert_eq!(problem["code"], "invalid_plan", "{results}");
+    batch["atomic"] = json!(true);
+    let refused = edge.post("/requests:batch", batch).await;
+    assert_eq!(refusal(refused).await, invalid);
+    assert!(edge.verbs().is_empty(), "nothing was decided");
+}
+
+/// A person may repeat a decision after they have lost the request. The reply shows what any other reply does (A-M2).
+#[tokio::test]
+async fn a_reply_to_a_decision_is_redacted() {
+    let edge = Edge::new().await;
+    edge.user("mia", &["member"]).await;
+    let tokens = [edge.token_of("mia", None).await, edge.token.clone()];
+    for (token, is_redacted) in tokens.iter().zip([true, false]) {
+        let path = format!("/v1/workspaces/default/requests/{REQUEST}/approve");
+        let request = edge.bare(Method::POST, &path).bearer_auth(token);
+        let decided = ok(request.json(&json!({})).send().await.unwrap()).await;
+        let redacted = decided["request"]["redacted"].as_bool();
+        assert_eq!(redacted.unwrap_or(false), is_redacted, "{decided}");
+    }
+}
+
 /// Issue 4, version on every decision: each way to decide says what was seen.
 #[tokio::test]
 async fn every_way_to_decide_says_which_version_was_seen() {

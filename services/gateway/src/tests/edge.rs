@@ -372,6 +372,7 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
         "watch_run_ends" => json!({"ok": [{"ok": {}}]}),
         "watch" => watch(&body, played),
         "plan_agent" => problem(422, "invalid_agent"),
+        "check_edited_plan" => problem(422, "invalid_plan"),
         "apply_agent" => json!({"ok": {
             "agent": body["command"]["agent"], "version": 1, "status": "active",
             "description": null, "updated_at": at(), "changed": true,

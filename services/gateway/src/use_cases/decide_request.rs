@@ -11,8 +11,10 @@ use super::await_request::{query_until, read_when_delivered};
 use crate::app::App;
 use crate::auth::caller::Caller;
 use crate::command_outcome::CommandOutcome;
+use crate::redaction::redact_for;
 
-/// Records a decision. The reply contains its effect on the run, or comes after two seconds without it.
+/// Records a decision. The reply contains its effect on the run, or comes after two seconds without it. Its request is
+/// redacted as in every other reply: a person who repeats a decision may have lost the request since.
 pub(crate) async fn decide_request(
     app: &App,
     caller: &Caller,
@@ -20,26 +22,29 @@ pub(crate) async fn decide_request(
     command: DecideRequest,
 ) -> Result<CommandOutcome<Decided>, Problem> {
     let deadline = Instant::now() + EFFECT_WAIT;
-    check_edited_plan(app, &caller.workspace, &command).await?;
-    match record_decision(app, caller, key, command).await? {
-        CommandOutcome::Done(decided) if decided.awaits_effect() => {
-            let decided = await_effect(app, &caller.workspace, decided, deadline).await;
-            Ok(CommandOutcome::Done(decided))
-        }
-        outcome @ (CommandOutcome::Done(_) | CommandOutcome::Accepted(_)) => Ok(outcome),
+    check_edited_plan(app, &caller.workspace, command.id, &command.decision).await?;
+    let mut decided = match record_decision(app, caller, key, command).await? {
+        CommandOutcome::Done(decided) => decided,
+        accepted @ CommandOutcome::Accepted(_) => return Ok(accepted),
+    };
+    if decided.awaits_effect() {
+        decided = await_effect(app, &caller.workspace, decided, deadline).await;
     }
+    decided.request = redact_for(&caller.claims, decided.request);
+    Ok(CommandOutcome::Done(decided))
 }
 
 /// Refuses a plan that a person edited and that is not valid. The executor asks again about one that comes another way.
-async fn check_edited_plan(
+pub(crate) async fn check_edited_plan(
     app: &App,
     workspace: &Workspace,
-    command: &DecideRequest,
+    request: HoldId,
+    decision: &Decision,
 ) -> Result<(), Problem> {
     let Decision::Approve {
         edited_args: Some(args),
         ..
-    } = &command.decision
+    } = decision
     else {
         return Ok(());
     };
@@ -47,7 +52,7 @@ async fn check_edited_plan(
         return Ok(());
     }
     let query = CheckEditedPlan {
-        request: command.id,
+        request,
         args: args.clone(),
     };
     match app.bus.query(workspace, &query).await {

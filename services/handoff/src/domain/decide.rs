@@ -153,11 +153,11 @@ impl Decider for HandoffDomain {
     }
 
     /// Users and policies are few and read often. A request waits for hours, and then for some milliseconds for the
-    /// acknowledgements of its end.
+    /// acknowledgements of its end. While another service is away there may be many, so a large one is read again.
     fn is_hot(state: &Aggregate) -> bool {
         match state {
             Aggregate::User(_) | Aggregate::Policy(_) => true,
-            Aggregate::Request(request) => request.awaits_acknowledgement(),
+            Aggregate::Request(request) => request.awaits_acknowledgement() && request.is_small(),
             Aggregate::StandingApproval(_) | Aggregate::Expired => false,
         }
     }

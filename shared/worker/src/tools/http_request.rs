@@ -42,6 +42,9 @@ pub const LONGEST_TIMEOUT: Duration = Duration::from_mins(10);
 /// Redirects of one call at most.
 pub const MAX_REDIRECTS: usize = 5;
 
+/// Code of a call to an address that is not allowed. Nothing was sent to it.
+const TARGET_REFUSED: &str = "target_refused";
+
 /// No request was sent.
 const CONNECT_FAILED: &str = "connect_failed";
 
@@ -191,13 +194,17 @@ impl HttpRequest {
     }
 }
 
-/// A redirect may follow an effect, so a second address that cannot be reached does not show that nothing happened.
+/// A redirect may follow an effect, so a second address that is not called does not show that nothing happened.
 fn after_redirects(failure: ToolFailure, hop: usize) -> ToolFailure {
-    if hop > 0 && failure.code == CONNECT_FAILED {
-        let text = "The address of a redirect could not be reached.";
-        return ToolFailure::new(HTTP_FAILED, text);
+    let text = match failure.code.as_str() {
+        CONNECT_FAILED => "The address of a redirect could not be reached.",
+        TARGET_REFUSED => "The address of a redirect is not allowed.",
+        _ => return failure,
+    };
+    if hop == 0 {
+        return failure;
     }
-    failure
+    ToolFailure::new(HTTP_FAILED, text)
 }
 
 fn timed_out(limit: Duration) -> ToolFailure {
@@ -421,7 +428,7 @@ fn is_json(content_type: &str) -> bool {
 }
 
 fn refused(reason: &targets::TargetRefused) -> ToolFailure {
-    ToolFailure::new("target_refused", format!("Not called: {reason}."))
+    ToolFailure::new(TARGET_REFUSED, format!("Not called: {reason}."))
 }
 
 fn too_large() -> ToolFailure {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use holdpoint_contracts::tool::HttpCall;
 use serde_json::Value;
 
-use super::failed_response::failed;
+use super::failed_response::{FailedBody, failed};
 use super::http_request::{Args, HttpRequest, Outgoing, ToolResponse};
 use crate::redaction::Redaction;
 use crate::secrets::{DefinedBy, resolve};
@@ -109,9 +109,12 @@ async fn perform(
 
 fn result(response: ToolResponse, secrets: &Redaction) -> ToolResult {
     if !response.status.is_success() {
-        let (host, kind) = (&response.host, response.content_type());
-        let failure = failed(host, response.status, kind, &response.bytes, secrets);
-        return Err(failure);
+        let body = FailedBody {
+            content_type: response.content_type(),
+            bytes: &response.bytes,
+            is_whole: true,
+        };
+        return Err(failed(&response.host, response.status, &body, secrets));
     }
     if response.parks() {
         return Err(ToolFailure::parked());

@@ -49,15 +49,16 @@ const REFUSED_FIELDS: [(&str, &str); 3] = [
 ];
 
 impl Plan {
-    /// The whole plan of a run whose planner made these steps: the two steps of the agent, and after them the new ones.
+    /// The whole plan of a run whose planner made `{"steps": [...]}`: the two steps of the agent, and after them the new
+    /// ones. A person may have edited them.
     ///
     /// # Errors
     /// Every error of the steps, as of an agent.
-    pub(in crate::domain) fn with_steps(&self, steps: &Value) -> Result<Self, Vec<FieldError>> {
+    pub(crate) fn with_steps_of(&self, made: &Value) -> Result<Self, Vec<FieldError>> {
         let Some(planner) = &self.planner else {
             return Err(plan_error("The agent has no planner."));
         };
-        let steps = plan_steps(steps)?;
+        let steps = plan_steps(made.get("steps").unwrap_or(&Value::Null))?;
         let mut checker = AgentChecker {
             planner_steps: PLANNER_STEPS,
             ..AgentChecker::new("")
@@ -92,16 +93,6 @@ impl Plan {
             })),
             ..self.clone()
         })
-    }
-}
-
-impl Plan {
-    /// As [`Plan::with_steps`], with the arguments of the step that starts a plan. A person may have edited them.
-    ///
-    /// # Errors
-    /// Every error of the steps.
-    pub(crate) fn with_edited_steps(&self, args: &Value) -> Result<Self, Vec<FieldError>> {
-        self.with_steps(args.get("steps").unwrap_or(&Value::Null))
     }
 }
 

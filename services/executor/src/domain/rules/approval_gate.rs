@@ -30,7 +30,11 @@ use crate::domain::rules::open_hold::{next_hold_id, open_hold, steps_left};
 use crate::domain::rules::revisions::revised_step;
 use crate::domain::rules::run_plan::{INVALID_PLAN, PlanApproval, plan_approval};
 use crate::domain::step_response::{question_data, success};
+use crate::domain::text::cut;
 use crate::domain::transition::{RowData, RunTransition};
+
+/// Longest error of an edited plan in a question, in characters.
+const PLAN_ERROR_CHARS_MAX: usize = 1_000;
 
 /// A call that is about to be dispatched.
 #[derive(Debug, Clone)]
@@ -328,7 +332,7 @@ fn source_of(transition: &RunTransition<'_>, index: usize) -> Option<String> {
     transition.step(source).map(|step| step.id.clone())
 }
 
-/// Why a plan that a person edited cannot start.
+/// Why a plan that a person edited cannot start, cut for the question.
 fn edited_plan_error(
     transition: &RunTransition<'_>,
     decision: &ApprovalDecision,
@@ -339,9 +343,10 @@ fn edited_plan_error(
         return None;
     };
     let is_edited = decision.is_edited;
-    plan_approval(transition, &item.tool, &edited)
-        .err()
+    let error = plan_approval(transition, &item.tool, &edited).err();
+    error
         .filter(|_| is_edited)
+        .map(|error| cut(&error, PLAN_ERROR_CHARS_MAX))
 }
 
 /// Why the earlier approval of a step does not permit the call.

@@ -59,7 +59,7 @@ pub(crate) fn check_plan(
     if !plan.plan.is_planner(index) || !report.result.success {
         return Ok(PlanCheck::NoPlan);
     }
-    let errors = match plan.plan.with_steps(steps_of(&report.result.data)) {
+    let errors = match plan.plan.with_steps_of(&report.result.data) {
         Ok(made) => return Ok(PlanCheck::Valid(Box::new(made))),
         Err(errors) => errors_text(&errors),
     };
@@ -123,7 +123,7 @@ pub(crate) fn plan_approval(
     let Some(plan) = plan.filter(|_| tool.as_str() == START_PLAN) else {
         return Ok(None);
     };
-    let made = plan.plan.with_edited_steps(args);
+    let made = plan.plan.with_steps_of(args);
     let made = made.map_err(|errors| not_valid(&errors_text(&errors)))?;
     let lines = shown_steps(&made).into_iter();
     let mut lines: Vec<_> = lines.map(|(id, text)| format!("{id}: {text}")).collect();
@@ -224,7 +224,7 @@ pub(crate) fn start_plan(
     index: usize,
     args: &Value,
 ) {
-    let made = match plan.with_edited_steps(args) {
+    let made = match plan.with_steps_of(args) {
         Ok(made) => made,
         Err(errors) => {
             let message = not_valid(&errors_text(&errors));
@@ -250,10 +250,6 @@ pub(crate) fn start_plan(
     transition.run.steps.extend(steps);
     transition.run.has_generated_plan = true;
     transition.generated_plan = Some(Arc::new(PlanFact::new(made)));
-}
-
-fn steps_of(data: &Value) -> &Value {
-    data.get("steps").unwrap_or(&Value::Null)
 }
 
 /// The number of steps that the planner made.

@@ -6,10 +6,11 @@ use crate::domain::views::handoff_briefing::StepSummary;
 
 const WARM: [&str; 2] = ["warm", "interested"];
 
-/// Words that say the opposite of what follows within the same part of the sentence. So do all that end with `n't`.
-const NEGATIONS: [&str; 16] = [
+/// Words that say the opposite of what follows within the same part of the sentence. An apostrophe may be missing.
+const NEGATIONS: [&str; 29] = [
     "not", "no", "nobody", "none", "never", "neither", "nor", "cannot", "without", "hardly",
-    "barely", "scarcely", "dont", "doesnt", "didnt", "isnt",
+    "barely", "scarcely", "isnt", "wasnt", "arent", "werent", "dont", "doesnt", "didnt", "hasnt",
+    "havent", "hadnt", "wont", "wouldnt", "cant", "couldnt", "shouldnt", "aint", "nothing",
 ];
 
 /// Words that change no meaning between a negation and what it negates.
@@ -121,7 +122,7 @@ fn part_says_warm(part: &str) -> bool {
 }
 
 fn negates(word: &str) -> bool {
-    word.ends_with("n't") || NEGATIONS.contains(&word)
+    NEGATIONS.contains(&word.replace('\'', "").as_str())
 }
 
 #[cfg(test)]

@@ -18,12 +18,10 @@ use super::super::ExecutorQueries;
 use crate::domain::plan::signal_steps::OnWaitTimeout;
 use crate::domain::plan::wait_until::Until;
 use crate::domain::plan::{Action, OnError, Plan, PlannedStep};
+use crate::domain::tool::CREATE_TASK;
 
 /// Recipients of one agent that are looked for; further ones get no warning.
 const RECIPIENTS_MAX: usize = 100;
-
-/// The built-in tool whose `assignee` is a user or a role.
-const CREATE_TASK: &str = "create_task";
 
 /// Names of users and roles that an unknown one is compared with, in their order.
 const COMPARED_MAX: u64 = 500;

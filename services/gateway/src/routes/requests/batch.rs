@@ -19,6 +19,7 @@ use crate::call::{Call, JsonBody};
 use crate::command_outcome::CommandOutcome;
 use crate::path::NoId;
 use crate::problem::{ApiError, ApiResult, ProblemBody};
+use crate::use_cases::decide_request::check_edited_plan;
 
 const IDS_MAX: usize = DecideRequests::IDS_MAX;
 
@@ -72,6 +73,11 @@ pub(super) async fn decide(call: Call<Decide, NoId, JsonBody<BatchBody>>) -> Api
         let part = part.map(|key| key_of_part(key, &id.to_string(), key.digest.as_bytes()));
         let (app, caller) = (&caller.app, &caller);
         async move {
+            let workspace = &caller.workspace;
+            let checked = check_edited_plan(app, workspace, id, &command.decision).await;
+            if let Err(problem) = checked {
+                return result_of(id, Err(problem));
+            }
             // A repeated decision changes nothing, so it needs no key.
             let decided = app.command_after(caller, part, None, command).await;
             result_of(id, decided.map(summarize))
@@ -87,6 +93,9 @@ async fn decide_together(
     key: Option<IdempotencyKey>,
     batch: BatchBody,
 ) -> ApiResult<Response> {
+    for id in &batch.ids {
+        check_edited_plan(&caller.app, &caller.workspace, *id, &batch.decision).await?;
+    }
     let command = DecideRequests {
         ids: batch.ids.clone(),
         decision: batch.decision,

@@ -8,12 +8,16 @@ use holdpoint_contracts::hold::{
     ApprovalRecord, ApprovalVote, HoldOutcome, HoldSpec, OnTimeout, Priority,
 };
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_contracts::size::json_bytes;
 use holdpoint_holds::{OWNERS, Recipient};
 use holdpoint_ids::{HoldId, UserName, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::progress::{AuditStamp, RequestProgress, Vote, is_default};
+
+/// Most bytes of context and arguments of a request that is kept in memory. The kernel keeps 50,000 states.
+const SMALL_BYTES_MAX: usize = 4 * 1024;
 
 /// Actor of timeouts and rungs.
 pub(crate) const BY_TIME: &str = "service:scheduler";
@@ -270,6 +274,14 @@ impl Request {
     pub(crate) fn awaits_acknowledgement(&self) -> bool {
         let is_pending = self.effect == Some(DecisionEffect::Pending);
         self.kind() != Some(HoldKind::Timer) && (is_pending || self.timer.is_unconfirmed())
+    }
+
+    /// Whether many of its kind fit into memory.
+    pub(crate) fn is_small(&self) -> bool {
+        self.spec.as_ref().is_some_and(|spec| {
+            let items = spec.items.iter().map(|item| json_bytes(&item.args));
+            json_bytes(&spec.context) + items.sum::<usize>() <= SMALL_BYTES_MAX
+        })
     }
 
     /// Whether a person has taken the run over and still has it. A run that was reassigned to a role, or

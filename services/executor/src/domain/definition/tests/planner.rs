@@ -17,7 +17,9 @@ fn agent() -> Plan {
 }
 
 fn errors_of(steps: &Value) -> Vec<String> {
-    let errors = agent().with_steps(steps).unwrap_err();
+    let errors = agent()
+        .with_steps_of(&json!({ "steps": steps }))
+        .unwrap_err();
     let show = |error: FieldError| format!("{}: {}", error.step.unwrap_or_default(), error.message);
     errors.into_iter().map(show).collect()
 }
@@ -102,11 +104,13 @@ fn the_steps_of_a_plan_follow_the_steps_of_the_agent() {
         { "tool": "send_email", "args": { "to": "$contact.email", "template": "Introduction" } },
         { "id": "note", "needs": ["step-01"], "tool": "log", "args": { "message": "$step-02" }, "when": "contact.replied" },
     ]);
-    let errors = agent().with_steps(&steps).unwrap_err();
+    let errors = agent()
+        .with_steps_of(&json!({ "steps": steps }))
+        .unwrap_err();
     assert!(errors[0].message.contains("step-02"), "{errors:?}");
     let mut steps = steps;
     steps[2]["needs"] = json!(["step-02"]);
-    let plan = agent().with_steps(&steps).unwrap();
+    let plan = agent().with_steps_of(&json!({ "steps": steps })).unwrap();
     let ids: Vec<_> = plan.steps.iter().map(|step| step.id.as_str()).collect();
     assert_eq!(ids, ["plan", "start-plan", "step-01", "step-02", "note"]);
     assert_eq!(plan.steps[2].needs, [1]);
@@ -220,5 +224,8 @@ fn the_example_describes_valid_steps() {
     });
     let steps: Vec<Value> = steps.collect();
     assert_eq!(steps.len(), 6);
-    assert_eq!(agent().with_steps(&json!(steps)).err(), None);
+    assert_eq!(
+        agent().with_steps_of(&json!({ "steps": steps })).err(),
+        None
+    );
 }

@@ -137,6 +137,7 @@ fn warm_leads_are_found_by_word_reply_sentiment_and_flag() {
         "he hasn’t been interested",
         "they won't be interested",
         "They weren't interested",
+        "She wasnt interested",
         "cannot be interested in this",
         "not at all very interested",
         "neither warm nor interested",
