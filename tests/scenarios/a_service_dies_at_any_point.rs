@@ -128,14 +128,13 @@ const POINTS: [&str; 6] = [
     "acked",
 ];
 
-/// The inputs of the notification service itself. The last one reports a callback; when it is lost, the callback is
-/// repeated under its id after its lease of two minutes.
+/// The inputs of the notification service itself. The last one reports a callback. If the service dies during a callback, it
+/// is repeated under its id after its lease of two minutes.
 const ITS_OWN: [&str; 3] = [
     "notification:fetched:1:fan_out",
     "notification:decided:1:fan_out",
-    CLAIMED,
+    "notification:fetched:1:notification",
 ];
-const CLAIMED: &str = "notification:fetched:1:notification";
 const CLAIM_OVER: Duration = Duration::from_secs(180);
 
 /// M-2, "Races": a service that dies at any point loses nothing and handles nothing twice, and the others continue.
@@ -287,9 +286,10 @@ impl Fleet {
             api: &self.api,
             shop: &self.shop,
             case,
-            patience: match case {
-                CLAIMED => CLAIM_OVER,
-                _ => PATIENCE,
+            patience: if ITS_OWN.contains(&case) {
+                CLAIM_OVER
+            } else {
+                PATIENCE
             },
         };
         let revived = async {
