@@ -80,13 +80,8 @@ async fn a_reply_is_recorded_once_by_replicas() {
 
 /// An unmatched reply is listed once, and assigned once.
 async fn check_unmatched(apis: &[Api; 2], providers: &[Provider; 2]) {
-    for path in [
-        "/contacts/ann/activities",
-        "/contacts/ann/activities?limit=50",
-    ] {
-        let said = apis[1].get(path).await;
-        assert_eq!(said["items"].as_array().map(Vec::len), Some(1), "{said}");
-    }
+    let said = apis[1].get("/contacts/ann/activities").await;
+    assert_eq!(said["items"].as_array().map(Vec::len), Some(1), "{said}");
     let reply =
         json!({ "from": "eve@home.example", "text": "Call me", "message_id": "2@x.example" });
     let posted = (0..AT_ONCE).map(|at| {

@@ -47,8 +47,8 @@ impl Service for Handoff {
         reader.decode(body)
     }
 
-    /// Only the acknowledgement of a close completes a reply. A person who completes a handoff waits for that of its timer, too,
-    /// but does not notice some milliseconds.
+    /// Only the acknowledgement of a close completes a reply. The completion of a handoff also waits for that of its timer,
+    /// and some milliseconds do not matter there.
     fn may_wait(&self, input: &Input) -> bool {
         let is_of_timer = |input: &RequestInput| matches!(input, RequestInput::TimerAcked { .. });
         matches!(input, Input::Request { input, .. } if is_of_timer(input))

@@ -9,6 +9,7 @@ mod instruction;
 mod load;
 mod machine;
 mod measurement;
+mod rest;
 mod statistics;
 mod take_over;
 mod temporary_system;
@@ -51,7 +52,7 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         Shape::P3 => measure_timers(&mut system, &args).await,
         Shape::P4 => http_measurements::measure_answers(&mut system, &args).await,
         Shape::P5 => take_over::measure_take_over(&mut system, &args).await,
-        Shape::Rest => http_measurements::measure_rest(&mut system, &args).await,
+        Shape::Rest => rest::measure_rest(&mut system, &args).await,
         Shape::Inbox => http_measurements::measure_inbox(&mut system, &args).await,
         Shape::Start => http_measurements::measure_starts(&mut system, &args).await,
     };

@@ -212,7 +212,7 @@ pub struct RehearsedEvent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
     pub message: String,
-    /// When the wait ends that begins here.
+    /// The end of the wait that begins here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(with = "crate::instant::option")]
     pub until: Option<DateTime<Utc>>,

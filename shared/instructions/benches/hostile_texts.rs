@@ -1,7 +1,7 @@
 //! Time and memory of the compiler of instructions for hostile texts of 64 KiB (Words).
 //!
-//! `cargo bench -p holdpoint-instructions --bench hostile_texts` prints one JSON line, and fails if a text needs more than the limits. Tests
-//! count the work instead, because a clock says little on a machine that is busy.
+//! `cargo bench -p holdpoint-instructions --bench hostile_texts` prints one JSON line, and fails above the limits. Tests count
+//! the work instead, because a clock says little on a machine that is busy.
 
 #![expect(clippy::print_stdout, reason = "the result of a benchmark")]
 

@@ -11,8 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::origin::Origin;
 use crate::service::{InputOf, Service};
 
-/// How long the decision on an acknowledgement may wait that no caller waits for. Some clients wait for it, so it is
-/// short.
+/// How long an acknowledgement waits for other inputs, if no caller waits for it.
 const ACKNOWLEDGEMENT_LINGER: Duration = Duration::from_millis(25);
 
 /// A message, usually decoded, and its origin.

@@ -119,8 +119,8 @@ fn is_readable(url: &str) -> bool {
     !is_near.contains(&true) && !settings.split('&').any(|one| one == "tls=required")
 }
 
-/// Returns the server's code and never its text, which may quote anything. Without a code, only a connection that was
-/// never made shows that the server has not taken the mail.
+/// Returns the server's code and never its text, which may quote anything. Without a code, only a failure before
+/// the mail shows that the server has not taken it.
 fn read_smtp_error(error: &lettre::transport::smtp::Error) -> MailError {
     match error.status().map(u16::from) {
         Some(code) if error.is_permanent() => MailError::Refused(code),

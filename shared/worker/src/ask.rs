@@ -16,6 +16,7 @@ use holdpoint_contracts::steps::StepDispatch;
 use serde_json::Value;
 use tokio::time::Instant;
 
+pub use crate::run_changes::RunChanges;
 use crate::tool::{ToolCall, ToolFailure};
 
 /// A lost nudge delays the answer by at most this time.

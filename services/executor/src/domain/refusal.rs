@@ -39,7 +39,7 @@ pub enum Refusal {
     Disabled(UserName),
     /// A gated step does not start on an old copy of the users. Its worker asks again.
     #[error(
-        "the handoff service has not confirmed the users for more than {} seconds; ask again",
+        "the handoff service has not confirmed the users within the last {} seconds; try again",
         DIRECTORY_AGE_MAX.as_secs()
     )]
     DirectoryUnconfirmed,
@@ -376,15 +376,11 @@ impl Refusal {
 
     fn errors(&self) -> Vec<FieldError> {
         if let Self::InvalidAgent(errors)
+        | Self::InvalidPlan(errors)
         | Self::InvalidLibraryEntry(_, errors)
         | Self::InvalidQuestion(errors) = self
         {
             errors.clone()
-        } else if let Self::InvalidPlan(errors) = self {
-            let errors = errors.iter().cloned();
-            errors
-                .map(|error| error.under("/decision/approve/edited_args"))
-                .collect()
         } else if let Self::InvalidInput(errors) = self {
             let errors = errors.iter().cloned();
             errors.map(|error| error.under("/input")).collect()

@@ -6,7 +6,8 @@ use holdpoint_ids::Workspace;
 
 use super::ExecutorQueries;
 use super::query_error::QueryError;
-use crate::domain::{Refusal, Run};
+use crate::domain::Refusal;
+use crate::domain::run::Step;
 use crate::store;
 
 impl ExecutorQueries {
@@ -18,17 +19,16 @@ impl ExecutorQueries {
     ) -> Result<(), QueryError> {
         let CheckEditedPlan { request, args } = query;
         let run = store::run(&self.db, workspace, request.run).await?;
-        let asks = |run: &Run| run.person_hold(request).is_some();
-        let Some(run) = run.filter(|run| asks(run) && !run.has_generated_plan) else {
+        let Some(run) = run.filter(|run| !run.has_generated_plan) else {
+            return Ok(());
+        };
+        let asks = |step: &Step| step.on_people().is_some_and(|on| on.id == request);
+        let Some(index) = run.steps.iter().position(asks) else {
             return Ok(());
         };
         let plan = self.plan_of_run(&run).await?;
-        let step = run
-            .steps
-            .iter()
-            .position(|step| step.on_people().is_some_and(|on| on.id == request));
-        let step = step.and_then(|index| plan.steps.get(index)?.action.tool());
-        if step != Some(START_PLAN) {
+        let tool = plan.steps.get(index).and_then(|step| step.action.tool());
+        if tool != Some(START_PLAN) {
             return Ok(());
         }
         let check = self.on_blocking_thread(move || plan.with_steps_of(&args).err());

@@ -1,4 +1,5 @@
-//! Deciding a request. Every decision of a person runs through [`decide_request`], whichever way it arrives.
+//! Deciding a request. Every decision about one request runs through [`decide_request`], whichever way it arrives. A batch
+//! of requests has a route of its own.
 
 use holdpoint_contracts::executor::{CheckEditedPlan, GetRun};
 use holdpoint_contracts::handoff::{DecideRequest, Decided, Decision, Effect, RequestView};
@@ -12,6 +13,9 @@ use crate::app::App;
 use crate::auth::caller::Caller;
 use crate::command_outcome::CommandOutcome;
 use crate::redaction::redact_for;
+
+/// Where the arguments that a person edited are in [`DecideRequest`].
+const EDITED_ARGS: &str = "/decision/approve/edited_args";
 
 /// Records a decision. The reply contains its effect on the run, or comes after two seconds without it. Its request is
 /// redacted as in every other reply: a person who repeats a decision may have lost the request since.
@@ -56,8 +60,12 @@ pub(crate) async fn check_edited_plan(
         args: args.clone(),
     };
     match app.bus.query(workspace, &query).await {
-        Err(problem) if problem.status == 422 => Err(problem),
-        // The decision needs no executor, and is stored while there is none.
+        Err(problem) if problem.status == 422 => {
+            let errors = problem.errors.into_iter();
+            let errors = errors.map(|error| error.under(EDITED_ARGS)).collect();
+            Err(Problem { errors, ..problem })
+        }
+        // The handoff service takes a decision while the executor is away.
         Ok(()) | Err(_) => Ok(()),
     }
 }

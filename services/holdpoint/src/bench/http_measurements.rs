@@ -1,16 +1,11 @@
-//! Measurements through the HTTP API: answers of people, and starts of runs.
+//! Measurements through the HTTP API: answers of people, starts of runs, and the inbox.
 
-use std::time::Duration;
-
-use anyhow::{Context, bail};
-use serde_json::{Value, json};
+use anyhow::bail;
+use serde_json::json;
 
 use super::check;
-use super::instruction::{Api, Instruction, Pace};
-use super::measurement::{
-    EXECUTOR, GATEWAY, HANDOFF, LOAD, Measured, NOTIFICATION, SCHEDULER, WORKER, durability,
-    number, runs_by_steps,
-};
+use super::instruction::{Instruction, Pace};
+use super::measurement::{EXECUTOR, LOAD, Measured, WORKER, durability, number, runs_by_steps};
 use super::temporary_system::TemporarySystem;
 use crate::cli::processes::BenchArgs;
 use crate::exit::Usage;
@@ -24,9 +19,6 @@ const ANSWERED_STEPS: usize = 1;
 /// Measured reads of the inbox.
 const INBOX_CALLS: u64 = 200;
 
-/// From the last call until the services have done what follows from it.
-const UNTIL_REST: Duration = Duration::from_secs(20);
-
 /// Starts of one request of a batch.
 const LINES: u64 = 500;
 
@@ -36,7 +28,7 @@ pub(super) async fn measure_answers(
     args: &BenchArgs,
 ) -> anyhow::Result<Measured> {
     let pace = pace(args, 5_000)?;
-    let api = start_all(system).await?;
+    let api = system.start_all().await?;
     let warm_up = Instruction::WarmUpAnswers { runs: WARM_UP, api };
     system.process(LOAD)?.perform(&warm_up).await?;
     let runs = pace.runs;
@@ -75,7 +67,7 @@ pub(super) async fn measure_inbox(
     args: &BenchArgs,
 ) -> anyhow::Result<Measured> {
     let runs = args.runs.unwrap_or(10_000);
-    let api = start_all(system).await?;
+    let api = system.start_all().await?;
     let inbox = Instruction::Inbox {
         runs,
         calls: INBOX_CALLS,
@@ -93,40 +85,6 @@ pub(super) async fn measure_inbox(
     Ok((result, stored == runs))
 }
 
-/// Memory and CPU of the services when nobody calls them: with empty tables, and with open requests.
-pub(super) async fn measure_rest(
-    system: &mut TemporarySystem,
-    args: &BenchArgs,
-) -> anyhow::Result<Measured> {
-    let runs = args.runs.unwrap_or(1_000);
-    let api = start_all(system).await?;
-    let empty = usage_at_rest(system, args.over).await;
-    let warm_up = Instruction::WarmUpAnswers { runs: 1, api };
-    system.process(LOAD)?.perform(&warm_up).await?;
-    let block = Instruction::Block { runs };
-    let blocked = system.process(LOAD)?.perform(&block).await?;
-    let with_requests = usage_at_rest(system, args.over).await;
-    let stored = check::count_runs(&system.tables.of(EXECUTOR)).await?;
-    let result = json!({
-        "bench": "rest",
-        "up": args.up,
-        "durability": durability(&args.database),
-        "seconds": args.over,
-        "empty": empty,
-        "blocked": blocked,
-        "with_requests": with_requests,
-        "tables": { "runs": stored, "ok": stored == runs + 1 },
-    });
-    Ok((result, stored == runs + 1))
-}
-
-async fn usage_at_rest(system: &mut TemporarySystem, seconds: u64) -> Value {
-    tokio::time::sleep(UNTIL_REST).await;
-    system.begin_measurement();
-    tokio::time::sleep(Duration::from_secs(seconds)).await;
-    system.usage_at_rest(seconds)
-}
-
 /// Starts of runs, one in a request and many in a request.
 pub(super) async fn measure_starts(
     system: &mut TemporarySystem,
@@ -137,7 +95,7 @@ pub(super) async fn measure_starts(
     if !runs.is_multiple_of(LINES) {
         bail!(Usage(format!("--runs must be a multiple of {LINES}")));
     }
-    let api = start_all(system).await?;
+    let api = system.start_all().await?;
     let mut results = Vec::new();
     for (window, lines) in [(pace.window, 1), (8, LINES)] {
         system.begin_measurement();
@@ -179,22 +137,5 @@ fn pace(args: &BenchArgs, runs: u64) -> anyhow::Result<Pace> {
         window,
         is_closed_loop: false,
         rate: args.rate,
-    })
-}
-
-/// Starts all services as separate processes, a worker and the load; returns the address of the gateway.
-pub(super) async fn start_all(system: &mut TemporarySystem) -> anyhow::Result<Api> {
-    let services = [SCHEDULER, HANDOFF, NOTIFICATION, EXECUTOR, GATEWAY];
-    for name in services.into_iter().chain([WORKER, LOAD]) {
-        system.start_process(name).await?;
-    }
-    let ready = &system.process(GATEWAY)?.ready;
-    let text = |name: &str| ready.get(name).and_then(Value::as_str).map(str::to_owned);
-    // `serve gateway` prints `http`, and `up` prints `url`.
-    Ok(Api {
-        url: text("http")
-            .or_else(|| text("url"))
-            .context("the gateway printed no address")?,
-        token: text("token").context("the gateway printed no token")?,
     })
 }

@@ -6,7 +6,6 @@ use anyhow::bail;
 use serde_json::{Value, json};
 
 use super::check;
-use super::http_measurements::start_all;
 use super::instruction::{BenchAgent, Instruction, Pace, SLOW_MS};
 use super::measurement::{EXECUTOR, LOAD, Measured, WORKER, durability, number, runs_by_steps};
 use super::temporary_system::TemporarySystem;
@@ -32,7 +31,7 @@ pub(super) async fn measure_take_over(
     if !(2..=RUNS_MAX).contains(&runs) {
         bail!(Usage(format!("--runs must be 2 to {RUNS_MAX}")));
     }
-    start_all(system).await?;
+    system.start_all().await?;
     system.start_process(WORKER).await?;
     let warm_up = Instruction::WarmUp {
         runs: 1,

@@ -10,8 +10,9 @@ use sea_orm::{ConnectionTrait, Database};
 use serde_json::{Map, Value, json};
 
 use super::child::BenchProcess;
+use super::instruction::Api;
 use super::machine::Usage;
-use super::measurement::{GATEWAY, UP};
+use super::measurement::{EXECUTOR, GATEWAY, HANDOFF, LOAD, NOTIFICATION, SCHEDULER, UP, WORKER};
 use crate::cli::processes::BenchArgs;
 use crate::serve::secrets;
 use crate::serve::tables::Tables;
@@ -99,6 +100,23 @@ impl TemporarySystem {
         let process = BenchProcess::start(name, &args, &self.directory).await?;
         self.processes.push(process);
         Ok(began.elapsed().as_millis())
+    }
+
+    /// Starts all services as separate processes, a worker and the load; returns the address of the gateway.
+    pub(super) async fn start_all(&mut self) -> anyhow::Result<Api> {
+        let services = [SCHEDULER, HANDOFF, NOTIFICATION, EXECUTOR, GATEWAY];
+        for name in services.into_iter().chain([WORKER, LOAD]) {
+            self.start_process(name).await?;
+        }
+        let ready = &self.process(GATEWAY)?.ready;
+        let text = |name: &str| ready.get(name).and_then(Value::as_str).map(str::to_owned);
+        // `serve gateway` prints `http`, and `up` prints `url`.
+        Ok(Api {
+            url: text("http")
+                .or_else(|| text("url"))
+                .context("the gateway printed no address")?,
+            token: text("token").context("the gateway printed no token")?,
+        })
     }
 
     pub(super) fn process(&mut self, name: &'static str) -> anyhow::Result<&mut BenchProcess> {

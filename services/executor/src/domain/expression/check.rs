@@ -100,8 +100,9 @@ impl NamedPaths {
         self.tested.extend(other.tested);
     }
 
+    /// Divides the paths into those that must exist and those that may be missing.
     #[must_use]
-    pub fn sorted(self) -> StepPaths {
+    pub fn into_step_paths(self) -> StepPaths {
         let Self { mut read, tested } = self;
         read.retain(|path| !tested.iter().any(|test| test.holds(path)));
         StepPaths {

@@ -399,7 +399,7 @@ impl Plan {
                     paths.extend(expression::check_args(&template, names).paths);
                 }
             }
-            paths.sorted()
+            paths.into_step_paths()
         });
         all.collect()
     }

@@ -31,7 +31,7 @@ pub(super) struct Sent {
     pub(super) outgoing: Outgoing,
 }
 
-/// When the wait ends with which an item of the history says that the run waits.
+/// The end of the wait that an item of the history begins.
 fn wait_end(item: &HistoryItem) -> Option<DateTime<Utc>> {
     let is_wait = item.kind == EventType::RunWaiting;
     let mut ends = ["resume_at", "deadline"].into_iter();

@@ -3,6 +3,8 @@
 //! A step is gated if its tool has the risk `high`, or if its author wrote `approval`. No setting opens the
 //! gate.
 
+use std::sync::Arc;
+
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{ApprovalItem, HoldSpec, OnTimeout};
 use holdpoint_contracts::instant;
@@ -179,10 +181,7 @@ fn approved_args(
     if !decision.is_edited {
         return Some(call.args.clone());
     }
-    let need = Need::Value(transition.run.id, edited_args_name(&id));
-    let Lookup::Found(Fact::Value(edited)) = transition.lookup(&need) else {
-        return None;
-    };
+    let edited = edited_args(transition, &id)?;
     if plan_approval(transition, call.tool, &edited).is_err() {
         return None;
     }
@@ -191,6 +190,15 @@ fn approved_args(
     let approval = transition.step_mut(index)?.approval.as_mut()?;
     approval.decision.as_mut()?.edited_digest = Some(edited_digest);
     Some((*edited).clone())
+}
+
+/// The arguments that a person has edited.
+fn edited_args(transition: &RunTransition<'_>, step: &str) -> Option<Arc<Value>> {
+    let need = Need::Value(transition.run.id, edited_args_name(step));
+    match transition.lookup(&need) {
+        Lookup::Found(Fact::Value(edited)) => Some(edited),
+        Lookup::Found(_) | Lookup::Missing | Lookup::NotLoaded => None,
+    }
 }
 
 /// What the gate of a step looks up.
@@ -338,15 +346,12 @@ fn edited_plan_error(
     decision: &ApprovalDecision,
     item: &ApprovalItem,
 ) -> Option<String> {
-    let need = Need::Value(transition.run.id, edited_args_name(&item.id));
-    let Lookup::Found(Fact::Value(edited)) = transition.lookup(&need) else {
+    if !decision.is_edited {
         return None;
-    };
-    let is_edited = decision.is_edited;
-    let error = plan_approval(transition, &item.tool, &edited).err();
-    error
-        .filter(|_| is_edited)
-        .map(|error| cut(&error, PLAN_ERROR_CHARS_MAX))
+    }
+    let edited = edited_args(transition, &item.id)?;
+    let error = plan_approval(transition, &item.tool, &edited).err()?;
+    Some(cut(&error, PLAN_ERROR_CHARS_MAX))
 }
 
 /// Why the earlier approval of a step does not permit the call.

@@ -287,7 +287,7 @@ fn question_spec(
     } else if asked.is_timeout {
         "its tool did not end in time"
     } else if asked.is_unconfirmed {
-        "its tool failed before it could know"
+        "its tool failed and cannot tell whether it had an effect"
     } else if asked.is_stopped {
         "has stopped it before its end"
     } else {

@@ -152,8 +152,8 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
     needs
 }
 
-/// The voters who approved a step, because they must still have their right when it starts. A gated step also needs to
-/// know how old that is.
+/// The voters who approved a step, because they must still have their right when it starts. A gated step also needs the
+/// age of the user directory.
 fn approval_needs(run: &Run, step: &str) -> Vec<Need> {
     let Some(step) = run.steps.iter().find(|one| one.id == step) else {
         return Vec::new();

@@ -30,8 +30,8 @@ const FAILED_ATTEMPTS_MAX: usize = 10;
 /// A backoff is shortened by up to this share, so that steps that fail together are not repeated together.
 const JITTER_PERCENT: u64 = 25;
 
-/// Failures after which nobody knows whether the tool had its effect: no end in time, a broken connection, or no reply of
-/// a mail server. A call that must not be made twice becomes uncertain, whatever its `retry` says.
+/// Failures that do not say whether the tool had its effect: no end in time, a broken connection, or no reply of a mail
+/// server. A call that must not be made twice becomes uncertain, whatever its `retry` says.
 const DOUBTFUL_CODES: [&str; 4] = [
     TIMEOUT_CODE,
     "http_failed",

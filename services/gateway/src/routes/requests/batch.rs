@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use holdpoint_contracts::handoff::{DecideRequest, DecideRequests, DecidedOne, Decision, Effect};
 use holdpoint_contracts::problem::BATCH_ABORTED;
 use holdpoint_contracts::{IdempotencyKey, Problem};
@@ -93,9 +93,10 @@ async fn decide_together(
     key: Option<IdempotencyKey>,
     batch: BatchBody,
 ) -> ApiResult<Response> {
-    for id in &batch.ids {
-        check_edited_plan(&caller.app, &caller.workspace, *id, &batch.decision).await?;
-    }
+    let (app, workspace, decision) = (&caller.app, &caller.workspace, &batch.decision);
+    let ids = stream::iter(batch.ids.iter().copied().map(Ok));
+    let check = |id| check_edited_plan(app, workspace, id, decision);
+    ids.try_for_each_concurrent(AT_ONCE, check).await?;
     let command = DecideRequests {
         ids: batch.ids.clone(),
         decision: batch.decision,

@@ -1,7 +1,7 @@
 //! `handoff.decide_request` and `handoff.decide_requests`: a person decides. The first commit wins, and a late
 //! decision is kept beside the request.
 //!
-//! A decision needs no idempotency key: its repetition changes nothing and gets the same reply.
+//! A decision needs no idempotency key, because its repetition changes nothing.
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::form::{Form, answer_errors, plain, plain_value};

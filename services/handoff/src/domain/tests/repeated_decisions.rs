@@ -332,7 +332,7 @@ fn each_kind_of_decision_is_repeated_without_a_key() {
     }
 }
 
-/// The lost reply of a vote, another person's rejection, and the vote again: it is no late answer.
+/// The lost reply of a vote, another person's rejection, and the vote again. The repetition is not a late answer.
 #[test]
 fn a_vote_that_is_repeated_after_a_rejection_is_no_late_answer() {
     let mut world = asked(Made::Vote.spec());

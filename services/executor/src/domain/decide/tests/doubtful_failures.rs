@@ -19,7 +19,8 @@ enum After {
     FailedAndAsked,
 }
 
-fn after(step: &str, code: &str) -> After {
+/// A run whose only call has failed with this code.
+fn failed_with(step: &str, code: &str) -> World {
     let mut world = World::started(step);
     world.ask("node-a", "call");
     world.give(RunInput::StepResult(StepReport {
@@ -30,6 +31,11 @@ fn after(step: &str, code: &str) -> After {
         result: broken(),
         error_code: Some(code.to_owned()),
     }));
+    world
+}
+
+fn after(step: &str, code: &str) -> After {
+    let mut world = failed_with(step, code);
     match world.phase("call").status() {
         StepStatus::Waiting => return After::CalledAgain,
         StepStatus::Uncertain => return After::Uncertain,
@@ -84,24 +90,15 @@ fn each_code_says_whether_the_effect_is_unknown_has_come_or_has_not_come() {
     }
 }
 
-/// Gate 3: the question says why nobody knows, and an author cannot name such a code to have it retried.
+/// Gate 3: the question says why it is asked, and an author cannot name such a code to have it retried.
 #[test]
 fn a_broken_connection_of_a_harmful_call_is_a_question_with_its_reason() {
     let step = "  - id: call\n    tool: send_email\n    args: { to: x@x.example }\n    retry: { attempts: 3, on: http_failed }\n";
     assert_eq!(after(step, "http_failed"), After::Uncertain);
-    let mut world = World::started(step);
-    world.ask("node-a", "call");
-    world.give(RunInput::StepResult(StepReport {
-        cost: None,
-        node: "node-a".parse().unwrap(),
-        step: "call".to_owned(),
-        dispatch: 1,
-        result: broken(),
-        error_code: Some("http_failed".to_owned()),
-    }));
+    let world = failed_with(step, "http_failed");
     assert_eq!(
         world.view().message,
-        "call may have happened: its tool failed before it could know."
+        "call may have happened: its tool failed and cannot tell whether it had an effect."
     );
     assert_eq!(world.handed.len(), 1);
     assert_eq!(world.rows["call"].failed_attempts.len(), 1);

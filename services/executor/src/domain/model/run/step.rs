@@ -269,7 +269,7 @@ impl Uncertain {
         } else if self.is_timeout {
             "may have happened: its tool did not end in time."
         } else if self.is_unconfirmed {
-            "may have happened: its tool failed before it could know."
+            "may have happened: its tool failed and cannot tell whether it had an effect."
         } else if self.is_stopped {
             "may have happened: its worker stopped it before its end."
         } else {
