@@ -4,6 +4,7 @@ mod atomic_messages;
 mod commit_errors;
 mod counter;
 mod dead_letters;
+mod deferred_writes;
 mod delayed_replies;
 mod desired_states;
 mod inboxes;

@@ -1,4 +1,4 @@
-//! A connection to SQLite within a transaction, and the batches of statements that it runs.
+//! A connection to SQLite within a transaction.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,40 +8,7 @@ use sea_orm::sqlx::{self, AssertSqlSafe, Either, Executor as _};
 use sea_orm::{DbErr, ExecResult, QueryResult, RuntimeErr, Statement, Values};
 use sea_query_sqlx::SqlxValues;
 
-/// Several statements as one text.
-pub(crate) struct StatementBatch {
-    pub(crate) text: Statement,
-    pub(crate) statements: usize,
-}
-
-impl StatementBatch {
-    /// Placeholders of sea-orm for SQLite have no numbers, so the values follow in the order of the
-    /// statements.
-    pub(crate) fn new(before: Vec<Statement>, last: Statement) -> Self {
-        let statements = before.len() + 1;
-        if before.is_empty() {
-            return Self {
-                text: last,
-                statements,
-            };
-        }
-        let backend = last.db_backend;
-        let (mut texts, mut all) = (Vec::new(), Vec::new());
-        for statement in before.into_iter().chain([last]) {
-            texts.push(statement.sql);
-            all.extend(
-                statement
-                    .values
-                    .into_iter()
-                    .flat_map(|Values(values)| values),
-            );
-        }
-        Self {
-            text: Statement::from_sql_and_values(backend, texts.join("; "), all),
-            statements,
-        }
-    }
-}
+use crate::statement_batch::StatementBatch;
 
 /// The connection between two transactions. Only a transaction that ended well returns it. Any other one
 /// closes it, which rolls back everything that SQLite, its driver or a full disk left open.

@@ -10,6 +10,7 @@ mod guard;
 mod rows;
 mod session;
 mod state_row;
+mod statement_batch;
 mod transaction;
 mod writer;
 
@@ -22,7 +23,7 @@ use sea_orm::sqlx::pool::PoolConnectionMetadata;
 use sea_orm::sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous,
 };
-use sea_orm::sqlx::{self, Connection as _};
+use sea_orm::sqlx::{self, Connection as _, PgConnection};
 use sea_orm::{
     ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, DbErr,
     SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
@@ -90,6 +91,9 @@ impl StoreError {
 /// when it continues.
 const IDLE_MAX: &str = "15s";
 
+/// A connection to Postgres that was idle for longer is asked whether it still lives.
+const IDLE_UNCHECKED: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
     /// A file that this process alone writes.
@@ -148,7 +152,7 @@ async fn open(location: &Location, connections: u32) -> Result<DatabaseConnectio
         .max_lifetime(None)
         .sqlx_logging(false)
         .record_stmt_in_spans(false)
-        .test_before_acquire(!location.is_exclusive());
+        .test_before_acquire(false);
     match location {
         Location::Sqlite(path) => {
             let path = path.clone();
@@ -157,8 +161,11 @@ async fn open(location: &Location, connections: u32) -> Result<DatabaseConnectio
         }
         Location::Postgres { schema, .. } => {
             options.set_schema_search_path(schema);
+            options.map_sqlx_postgres_pool_opts(|pool| pool.before_acquire(responds));
             options.map_sqlx_postgres_opts(|postgres| {
-                postgres.options([("idle_in_transaction_session_timeout", IDLE_MAX)])
+                postgres
+                    .options([("idle_in_transaction_session_timeout", IDLE_MAX)])
+                    .statement_cache_capacity(250)
             });
         }
     }
@@ -197,6 +204,15 @@ fn is_outside_transaction<'c>(
     _meta: PoolConnectionMetadata,
 ) -> Pin<Box<dyn Future<Output = Result<bool, sqlx::Error>> + Send + 'c>> {
     Box::pin(std::future::ready(Ok(!connection.is_in_transaction())))
+}
+
+/// Whether a connection may be used again. One that was used a moment ago is not asked: the question is a round trip,
+/// and the caller repeats what fails after a restart of the server.
+fn responds<'c>(
+    connection: &'c mut PgConnection,
+    meta: PoolConnectionMetadata,
+) -> Pin<Box<dyn Future<Output = Result<bool, sqlx::Error>> + Send + 'c>> {
+    Box::pin(async move { Ok(meta.idle_for < IDLE_UNCHECKED || connection.ping().await.is_ok()) })
 }
 
 /// Begins a transaction that writes; on SQLite it takes the write lock at once.

@@ -1,7 +1,8 @@
 //! A transaction that sends small writes together.
 //!
-//! Each statement crosses from the database thread to SQLite's thread and back, which costs more than the
-//! work of a small statement. So a write whose result is not read waits for the next statement.
+//! Each statement crosses from the database thread to SQLite's thread and back, or makes a round trip to Postgres.
+//! Both cost more than the work of a small statement. So a write whose result is not read waits for the next
+//! statement.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +12,8 @@ use sea_orm::{
 use sea_orm_migration::async_trait::async_trait;
 
 use crate::StoreError;
-use crate::connection::{ExclusiveConnection, StatementBatch};
+use crate::connection::ExclusiveConnection;
+use crate::statement_batch::{StatementBatch, is_write, mentions_table_of};
 
 /// Most values of a transaction whose writes are deferred, about those of one command. Each combination of
 /// statements is one text that the database prepares and caches. Larger combinations have too many
@@ -78,9 +80,12 @@ impl Transaction {
         if self.goes_alone(&statement) {
             let statement = self.alone(statement).await?;
             self.complete(self.run(statement)).await?;
-        } else {
-            self.pending().statements.push(statement);
+            return Ok(());
         }
+        if self.depends_on_pending(&statement) {
+            self.send().await?;
+        }
+        self.pending().statements.push(statement);
         Ok(())
     }
 
@@ -148,13 +153,27 @@ impl Transaction {
         let values = statement.values.as_ref().map_or(0, |it| it.0.len());
         let mut pending = self.pending();
         pending.values += values;
-        let is_sqlite = self.get_database_backend() == DbBackend::Sqlite;
-        !is_sqlite || pending.values > DEFERRED_VALUES_MAX || is_numbered(statement)
+        let is_suitable = if self.is_postgres() {
+            is_write(statement)
+        } else {
+            !is_numbered(statement)
+        };
+        !is_suitable || pending.values > DEFERRED_VALUES_MAX
+    }
+
+    /// Whether a statement may see or change rows of a pending write. On Postgres the parts of one statement do not
+    /// see each other's writes, and their order is undefined. On SQLite the statements of a batch run one by one.
+    fn depends_on_pending(&self, statement: &Statement) -> bool {
+        self.is_postgres() && mentions_table_of(&statement.sql, &self.pending().statements)
     }
 
     /// Whether this process alone writes the tables, one transaction at a time.
     pub const fn is_exclusive(&self) -> bool {
         matches!(self.mode, Mode::Exclusive(_))
+    }
+
+    fn is_postgres(&self) -> bool {
+        self.get_database_backend() == DbBackend::Postgres
     }
 
     async fn send(&self) -> Result<(), DbErr> {
@@ -199,8 +218,18 @@ impl Transaction {
     }
 
     /// A statement that reads, after the pending writes. Only the last statement may return rows.
+    ///
+    /// On Postgres a statement that reads other tables does not send them: they wait for a write.
     async fn with_pending(&self, statement: Statement) -> Result<StatementBatch, DbErr> {
-        if self.goes_alone(&statement) {
+        let (goes_alone, depends) = (
+            self.goes_alone(&statement),
+            self.depends_on_pending(&statement),
+        );
+        let is_other_read = self.is_postgres() && !depends && !is_write(&statement);
+        if is_other_read {
+            return Ok(StatementBatch::new(Vec::new(), statement));
+        }
+        if goes_alone || depends {
             return self.alone(statement).await;
         }
         Ok(StatementBatch::new(self.take(), statement))
