@@ -95,8 +95,9 @@ async fn measure_runs(system: &mut TemporarySystem, args: &BenchArgs) -> anyhow:
     for name in [SCHEDULER, EXECUTOR, WORKER, LOAD] {
         system.start_process(name).await?;
     }
+    let before = WARM_UP + args.history;
     let warm_up = Instruction::WarmUp {
-        runs: WARM_UP,
+        runs: before,
         agent: BenchAgent::ThreeSteps,
     };
     let warm_up = system.process(LOAD)?.perform(&warm_up).await?;
@@ -114,7 +115,7 @@ async fn measure_runs(system: &mut TemporarySystem, args: &BenchArgs) -> anyhow:
     let worker = system.take_process(WORKER)?.finish().await?;
     system.take_process(EXECUTOR)?.stop().await?;
     let last_seq = Some(number(&warm_up, "last_seq").unwrap_or(0));
-    let all = runs + WARM_UP;
+    let all = runs + before;
     let tables = check::check_runs(&system.tables.of(EXECUTOR), STEPS, all, last_seq).await?;
     let is_complete = tables.get("ok") == Some(&Value::Bool(true))
         && runs_by_steps(&worker, STEPS) == Some(all)
@@ -123,6 +124,7 @@ async fn measure_runs(system: &mut TemporarySystem, args: &BenchArgs) -> anyhow:
         "bench": if is_closed_loop { "p2" } else { "p1" },
         "in_flight": window,
         "rate": args.rate,
+        "history": args.history,
         "up": args.up,
         "durability": durability(&args.database),
         "load": load,

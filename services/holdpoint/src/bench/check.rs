@@ -1,8 +1,13 @@
 //! Checks the tables after a measurement. These queries belong to no service.
 
+use std::time::{Duration, Instant};
+
 use holdpoint_store::{Location, open_readers};
 use sea_orm::{ConnectionTrait, DatabaseConnection, Statement, TryGetable};
 use serde_json::{Value, json};
+
+/// How long a service may need for the effects of the last answer.
+const SETTLED_WITHIN: Duration = Duration::from_secs(20);
 
 /// Counts runs; `ok` means that all of them are complete. Each history has no gap. Without `last_seq` its length is not
 /// checked.
@@ -43,6 +48,30 @@ pub(super) async fn check_runs(
 /// The number of completed runs.
 pub(super) async fn count_completed(location: &Location) -> anyhow::Result<u64> {
     count_in(location, "runs WHERE status = 'completed'").await
+}
+
+/// The number of requests whose decision was applied to their runs, once there are as many as expected or the time is
+/// over.
+pub(super) async fn await_decided(location: &Location, expected: u64) -> anyhow::Result<u64> {
+    let decided = "requests WHERE status = 'decided' AND effect = 'applied'";
+    await_count(location, decided, expected).await
+}
+
+/// The number of requests that have notified exactly one user, as [`await_decided`].
+pub(super) async fn await_notified(location: &Location, expected: u64) -> anyhow::Result<u64> {
+    let notified = "(SELECT hold FROM inbox_entries GROUP BY hold HAVING count(*) = 1) AS notified";
+    await_count(location, notified, expected).await
+}
+
+async fn await_count(location: &Location, rows: &str, expected: u64) -> anyhow::Result<u64> {
+    let began = Instant::now();
+    loop {
+        let counted = count_in(location, rows).await?;
+        if counted == expected || began.elapsed() > SETTLED_WITHIN {
+            return Ok(counted);
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
 }
 
 /// The number of runs.

@@ -289,6 +289,12 @@ pub(crate) struct BenchArgs {
     /// Number of additional timers that are due a day later (p3)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) far: u64,
+    /// Runs that are completed before the measurement, besides a few (p1, p2, p4, inbox)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) history: u64,
+    /// Requests that stay open during the measurement (p4)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) open: u64,
     /// All services in one process (not p3)
     #[arg(long)]
     pub(crate) up: bool,

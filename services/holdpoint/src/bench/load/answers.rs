@@ -11,7 +11,7 @@ use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::handoff::GetRequest;
 use holdpoint_ids::{HoldId, RunId};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::super::instruction::{Api, BenchAgent, Pace};
 use super::super::statistics::{per_second, percentiles, round};
@@ -24,7 +24,22 @@ const AT_ONCE: usize = 64;
 /// The answer of a run that is not measured.
 const WARM_UP_ANSWER: &str = "warm-up";
 
-/// Calls of the inbox that are not measured.
+/// The open approvals.
+const INBOX: &str = "requests?kind=approval&status=open";
+
+/// Other lists that contain the open requests.
+const LISTS: &[&str] = &[
+    "requests?status=open&order=urgency",
+    "requests?assignee=owner&status=open",
+    "notifications",
+    "notifications?unread=true",
+    "runs",
+    "runs?status=awaiting_approval",
+    "runs?agent=bench_approval",
+    "runs?hold=approval",
+];
+
+/// Calls of each list that are not measured.
 const INBOX_WARM_UP: u64 = 20;
 
 /// Requests on a page.
@@ -53,27 +68,36 @@ impl Answerer {
         })
     }
 
-    /// Reads the first page of open approvals, one call after the other.
+    /// Reads the first page of open approvals and of other lists, one call after the other.
     pub(super) async fn measure_inbox(mut self, runs: u64, calls: u64) -> anyhow::Result<Value> {
         let blocked = self.block(runs).await?;
+        let items = PAGE.min(usize::try_from(runs)?);
+        let page = self.measure_page(INBOX, items, calls).await?;
+        let mut lists = Map::new();
+        for path in LISTS {
+            lists.insert(
+                (*path).to_owned(),
+                self.measure_page(path, items, calls).await?,
+            );
+        }
+        Ok(json!({ "blocked": blocked, "calls": calls, "page": page, "lists": lists }))
+    }
+
+    /// Reads the first page of a list some times. It has at least so many items.
+    async fn measure_page(&self, path: &str, items: usize, calls: u64) -> anyhow::Result<Value> {
         let mut times = Vec::new();
         for number in 0..calls + INBOX_WARM_UP {
-            let (page, time) = self
-                .client
-                .get("requests?kind=approval&status=open")
-                .await?;
-            let items = page
-                .get("items")
-                .and_then(Value::as_array)
-                .map_or(0, Vec::len);
-            if items != PAGE.min(usize::try_from(runs)?) {
-                bail!("a page has {items} approvals");
+            let (page, time) = self.client.get(path).await?;
+            let found = page.get("items").and_then(Value::as_array);
+            let found = found.map_or(0, Vec::len);
+            if found < items {
+                bail!("the page of {path} has {found} items; {items} are expected");
             }
             if number >= INBOX_WARM_UP {
                 times.push(time);
             }
         }
-        Ok(json!({ "blocked": blocked, "calls": calls, "page": percentiles(times) }))
+        Ok(percentiles(times))
     }
 
     /// Stores the agent, and answers the requests of some runs. The first run shows the length of a complete
