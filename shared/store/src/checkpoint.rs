@@ -13,8 +13,11 @@ use crate::{Location, StoreError, Transaction, begin_write, is_sqlite, open_read
 /// Length of the log in bytes that triggers a checkpoint.
 const LOG_BYTES: u64 = 12 << 20;
 
-/// How often the length of the log is checked.
+/// How often the length of the log is checked while it grows.
 const CHECK_EVERY: Duration = Duration::from_millis(250);
+
+/// How often it is checked at rest. Each check wakes two threads.
+const CHECK_EVERY_AT_REST: Duration = Duration::from_secs(1);
 
 /// How often a mark of [`mark_for_compaction`] is looked for.
 const COMPACT_EVERY: Duration = Duration::from_secs(5);
@@ -66,15 +69,23 @@ impl Drop for Checkpoints {
 
 async fn watch(db: DatabaseConnection, log: PathBuf) {
     let (mut looked_at, mut seen) = (Instant::now(), 0);
+    let (mut last, mut pause) = (0, CHECK_EVERY);
     loop {
-        tokio::time::sleep(CHECK_EVERY).await;
+        tokio::time::sleep(pause).await;
         if looked_at.elapsed() >= COMPACT_EVERY {
             if let Err(error) = compact_if_marked(&db, &mut seen).await {
                 tracing::warn!(%error, "compaction failed; erased bytes stay in the file until one succeeds");
             }
             looked_at = Instant::now();
         }
-        if length(&log) < LOG_BYTES {
+        let found = length(&log);
+        pause = if found == last {
+            CHECK_EVERY_AT_REST
+        } else {
+            CHECK_EVERY
+        };
+        last = found;
+        if found < LOG_BYTES {
             continue;
         }
         // A passive checkpoint runs beside the writer. The restart then lets the log begin anew.
