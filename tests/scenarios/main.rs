@@ -101,6 +101,7 @@ mod people_are_mailed;
 mod people_are_notified_in_the_browser;
 mod people_decide_in_the_browser;
 mod people_see_agents_in_the_browser;
+mod people_send_a_call_back_in_the_browser;
 mod people_set_preferences_in_the_browser;
 mod people_take_over_in_the_browser;
 mod people_watch_in_the_browser;

@@ -151,6 +151,7 @@ async fn answer_all(mut stream: TcpStream, record: Arc<Mutex<Record>>, after: Du
             "/large" => &large,
             "/echo" => &sent,
             "/headers" => &shown,
+            "/draft-amounts" => &drafted(&sent),
             "/v1/chat/completions" => &completion(&sent),
             _ => body,
         };
@@ -167,6 +168,18 @@ async fn answer_all(mut stream: TcpStream, record: Arc<Mutex<Record>>, after: Du
             return;
         }
     }
+}
+
+/// A draft of the amount in the call. With `feedback`, it is a fifth less.
+fn drafted(call: &str) -> String {
+    let call: serde_json::Value = serde_json::from_str(call).unwrap_or_default();
+    let asked = call["amount"].as_u64().unwrap_or_default();
+    let amount = if call["feedback"].is_null() {
+        asked
+    } else {
+        asked * 4 / 5
+    };
+    serde_json::json!({ "amount": amount }).to_string()
 }
 
 /// What a language model would answer: a plan in a code block. It obeys a text that asks for refunds.

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use holdpoint_testkit::{Up, UpOptions, holdpoint_binary, until};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
+use crate::shop::Shop;
 use crate::world::PATIENCE;
 
 /// A newcomer's folder: the examples, the data of a running `up`, and `holdpoint` on the path.
@@ -56,6 +57,17 @@ impl Terminal {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{line}: {stderr}");
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The open request of the only run, as soon as it has another id than `earlier`.
+    async fn asked(&self, earlier: &str) -> Value {
+        until(PATIENCE, "the run asks", async || {
+            let (_, page) = self.up.get("/requests?status=open").await.unwrap();
+            let request = page["items"].get(0)?.clone();
+            (request["id"] != earlier).then_some(request)
+        })
+        .await
+        .unwrap()
     }
 
     /// Starts a line that keeps running.
@@ -150,4 +162,66 @@ async fn a_program_starts_runs_and_a_worker_does_their_step() {
         .unwrap();
     assert_eq!(run["contact"], "c-ada", "{run}");
     drop(worker.expect("a line starts the worker"));
+}
+
+/// The documented line about the request of the refund with these words.
+fn decision_line(words: &str, id: &str) -> String {
+    let lines = commented("refund.yaml");
+    let line = lines.iter().find(|line| line.contains(words)).unwrap();
+    line.replace("hold_…", id)
+}
+
+/// Gate, *Show*: the refund is sent back once, and its new draft is approved with edited arguments.
+#[tokio::test]
+async fn the_refund_is_revised_once_and_approved_with_edited_arguments() {
+    let terminal = Terminal::open().await;
+    let shop = Shop::open().await;
+    let lines = commented("refund.yaml");
+    for line in lines.iter().take_while(|line| !line.ends_with("inbox")) {
+        let line = line
+            .replace("https://shop.example/orders", &shop.url("/orders"))
+            .replace("https://shop.example/drafts", &shop.url("/draft-amounts"))
+            .replace("https://pay.example/refunds", &shop.url("/refunds"));
+        terminal.types(&line).await;
+    }
+    let first = terminal.asked("").await;
+    let id = first["id"].as_str().unwrap();
+    let said = terminal.types("holdpoint inbox").await;
+    assert!(said.contains(id), "{said}");
+    assert_eq!(first["items"][0]["args"]["amount"], 250, "{first}");
+    assert!(first["actions"].to_string().contains("revise"), "{first}");
+    terminal.types(&decision_line(" revise ", id)).await;
+
+    let second = terminal.asked(id).await;
+    assert_eq!(second["items"][0]["args"]["amount"], 200, "{second}");
+    let id = second["id"].as_str().unwrap();
+    terminal.types(&decision_line(" --args ", id)).await;
+    let ended = until(PATIENCE, "the refund ends", async || {
+        let (_, page) = terminal.up.get("/runs").await.unwrap();
+        let run = page["items"].get(0)?.clone();
+        (run["status"] == "completed").then_some(run)
+    })
+    .await
+    .unwrap();
+    let run = ended["id"].as_str().unwrap();
+    let calls_of = |step: &str| -> Vec<Value> {
+        let calls = shop.calls();
+        let key = format!("{run}/{step}");
+        let is_of = |key_of_call: &str| key_of_call.split('~').next() == Some(key.as_str());
+        let calls = calls
+            .iter()
+            .filter(|call| is_of(call.header("idempotency-key")));
+        calls
+            .map(|call| serde_json::from_str(&call.body).unwrap())
+            .collect()
+    };
+    let drafts = calls_of("draft");
+    assert_eq!(drafts.len(), 2, "{drafts:?}");
+    let said = drafts[1]["feedback"]["instructions"].as_str().unwrap();
+    assert!(said.starts_with("The customer keeps the cable"), "{said}");
+    assert_eq!(
+        calls_of("pay"),
+        [json!({ "order": "o-17", "amount": 125 })],
+        "only what was approved is paid"
+    );
 }

@@ -45,6 +45,7 @@ impl Companies {
         let (shop, bank) = (self.clone(), self.clone());
         let routes = Router::new()
             .route("/orders", post(async move || shop.find_order()))
+            .route("/drafts", post(draft_refund))
             .route(
                 "/refunds",
                 post(async move |headers, args| bank.refund(headers, args).await),
@@ -72,6 +73,11 @@ impl Companies {
     }
 }
 
+/// The shop drafts what the customer asks for.
+async fn draft_refund(Json(asked): Json<Value>) -> Json<Value> {
+    Json(json!({ "amount": asked["amount"] }))
+}
+
 pub(super) struct RefundStory<'a> {
     narrator: &'a Narrator,
     owner: &'a Client,
@@ -90,6 +96,7 @@ impl<'a> RefundStory<'a> {
         let (address, _serving) = companies.start().await?;
         for (name, risk, path) in [
             ("orders.find", "low", "orders"),
+            ("refunds.draft", "low", "drafts"),
             ("payments.refund", "high", "refunds"),
         ] {
             let tool = json!({
