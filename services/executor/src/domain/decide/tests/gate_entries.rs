@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::child_runs::children::{frozen, open as open_child, set};
 use super::migrating::edit;
-use super::world::{Heard, World, acme, closing, done, owner, run_id, start_input, user};
+use super::world::{Heard, World, acme, broken, closing, done, owner, run_id, start_input, user};
 use crate::domain::model::operation::OperationPhase;
 use crate::domain::run::Run;
 use crate::domain::run::person_hold::HoldClosure;
@@ -83,7 +83,7 @@ const CHILD: &str = "
 
 struct Entry(&'static str, &'static str, fn(&mut World));
 
-const ENTRIES: [Entry; 26] = [
+const ENTRIES: [Entry; 29] = [
     Entry("start", CALL, |_| {}),
     Entry("inline", INLINE, |_| {}),
     Entry("fan-out child", FAN_OUT, |_| {}),
@@ -132,6 +132,32 @@ const ENTRIES: [Entry; 26] = [
     Entry("retry of a live run", CALL, retry),
     Entry("retry of a failed run", FAILS, retry),
     Entry("retry of a fan-out", FAN_OUT, retry),
+    // Another step fails the run while this one is asked, and the earlier request is approved late.
+    Entry("retry beside an open request", CALL, |world| {
+        let earlier = open(world);
+        world.report("note", broken());
+        retry(world);
+        for hold in earlier {
+            world.close_as(hold, HoldOutcome::Approved, Value::Null);
+        }
+    }),
+    // It is approved late, before and after its source has run again.
+    Entry("revision", DRAFTED, |world| {
+        let earlier = open(world);
+        for hold in &earlier {
+            world.close_as(*hold, HoldOutcome::Revised, json!("Shorter."));
+            world.close_as(*hold, HoldOutcome::Approved, Value::Null);
+        }
+        world.report("draft", done(json!({ "text": "Zoe" })));
+        for hold in earlier {
+            world.close_as(hold, HoldOutcome::Approved, Value::Null);
+        }
+    }),
+    Entry("operation on a live run", CALL, |world| {
+        for action in actions() {
+            give_action(world, action);
+        }
+    }),
     Entry("migration", CALL, |world| {
         edit(world, "", &CALL.replace("    approval: {}\n", ""));
         world.give(RunInput::Migrate {
