@@ -5,6 +5,7 @@
 //! notifications. At the end of a row no message is unsent, unacknowledged or in the dead letters.
 
 mod commands;
+mod gated_steps;
 mod sweeps;
 mod workloads;
 
@@ -16,6 +17,7 @@ use holdpoint_testkit::{TestPostgres, postgres, until};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use self::gated_steps::GATED_STEPS;
 use crate::fleet::{Api, Ground, Served};
 use crate::shop::Shop;
 use crate::world::{PATIENCE, at_rest};
@@ -59,6 +61,8 @@ enum Workload {
     Subscriptions,
     /// A run is handed over, paused with its agent, taken over and ended with it.
     Operations,
+    /// Gated calls of a run are approved, edited, rejected, sent back and approved in advance.
+    GatedSteps,
     /// Requests are acknowledged, decided in a batch, withdrawn and asked again.
     Decisions,
 }
@@ -169,6 +173,26 @@ async fn nothing_is_lost_or_done_twice_on_postgres() {
         false => (EVERY_ROW_ON_POSTGRES_IN_CI, &POINT_ON_POSTGRES_IN_CI[..]),
     };
     play_all(rows.step_by(every), points, Some(&migrated)).await;
+}
+
+/// Gate (Must): what people have approved is done once, wherever a service dies on the way.
+#[tokio::test]
+async fn a_gated_call_is_made_once() {
+    play_all(&GATED_STEPS, &POINTS, None).await;
+}
+
+/// The same on Postgres.
+#[tokio::test]
+async fn a_gated_call_is_made_once_on_postgres() {
+    let Some(postgres) = postgres().await.unwrap() else {
+        return;
+    };
+    let migrated = Migrated::on(postgres).await.unwrap();
+    let points = match is_exhaustive() {
+        true => &POINTS_IN_CI[..],
+        false => &POINT_ON_POSTGRES_IN_CI,
+    };
+    play_all(&GATED_STEPS, points, Some(&migrated)).await;
 }
 
 fn is_exhaustive() -> bool {
@@ -318,6 +342,7 @@ impl Fleet {
                 Workload::Administration => trial.administer_users().await,
                 Workload::Subscriptions => trial.subscribe().await,
                 Workload::Operations => trial.operate_run().await,
+                Workload::GatedSteps => trial.decide_gated_steps(worker).await,
                 Workload::Decisions => trial.decide_requests().await,
             }
         };
