@@ -59,6 +59,7 @@ async fn approves_early(args: &[&str]) {
     let World {
         mut up,
         nats: _nats,
+        ..
     } = World::with_args(args).await;
     let shop = Shop::open().await;
     register(&up, &shop, "1").await;

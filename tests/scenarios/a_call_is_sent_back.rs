@@ -28,15 +28,19 @@ async fn asked(world: &World, run: &str, earlier: &str) -> Value {
 /// Sent back by the API and once more by the command line, over a kill, and then approved.
 #[tokio::test]
 async fn a_call_is_sent_back_until_it_is_approved() {
+    send_back_over_a_kill(&mut World::with_real_time().await).await;
+}
+
+/// The same on any system, such as one on Postgres.
+pub(crate) async fn send_back_over_a_kill(world: &mut World) {
     let shop = Shop::open().await;
-    let mut world = World::with_real_time().await;
-    register(&world, &shop, "drafts", "low").await;
-    register(&world, &shop, "payments", "high").await;
+    register(world, &shop, "drafts", "low").await;
+    register(world, &shop, "payments", "high").await;
     let draft = json!({ "id": "draft", "tool": "drafts", "args": { "about": "o-1" } });
     let pay = json!({ "id": "pay", "tool": "payments", "args": { "amount": "$draft.total" } });
     world.agent("pays", json!([draft, pay])).await;
     let run = world.start_run("pays", json!({})).await;
-    let request = asked(&world, &run, "").await;
+    let request = asked(world, &run, "").await;
     let actions = request["actions"].as_array().unwrap();
     assert!(actions.contains(&json!("revise")), "{request}");
     let id = request["id"].as_str().unwrap().to_owned();
@@ -60,7 +64,7 @@ async fn a_call_is_sent_back_until_it_is_approved() {
     world.up.kill9().await.unwrap();
     world.up.restart().await.unwrap();
 
-    let second = asked(&world, &run, &id).await;
+    let second = asked(world, &run, &id).await;
     let id = second["id"].as_str().unwrap().to_owned();
     let output = tokio::process::Command::new(holdpoint_binary().unwrap())
         .args(["revise", &id, "--instructions", "Still less."])
@@ -72,7 +76,7 @@ async fn a_call_is_sent_back_until_it_is_approved() {
         .await
         .unwrap();
     assert!(output.status.success(), "{output:?}");
-    let third = asked(&world, &run, &id).await;
+    let third = asked(world, &run, &id).await;
     let id = third["id"].as_str().unwrap();
     let approve = format!("/requests/{id}/approve");
     assert_eq!(world.up.post(&approve, &json!({})).await.unwrap().0, 200);

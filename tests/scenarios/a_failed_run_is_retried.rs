@@ -4,7 +4,7 @@ use holdpoint_testkit::{holdpoint_binary, until};
 use serde_json::{Value, json};
 
 use crate::shop::Shop;
-use crate::world::{PATIENCE, World, at_rest, log, tables_of};
+use crate::world::{PATIENCE, World, log};
 
 /// A run that asked a person, and whose payment was refused.
 async fn failed(world: &World, shop: &Shop) -> String {
@@ -41,11 +41,15 @@ async fn retry(world: &World, id: &str, body: Value) -> (u16, Value) {
 /// Kill -9 right after the reply: the call is made again with the same key, and the question is not asked again.
 #[tokio::test]
 async fn a_retried_run_survives_a_kill_and_keeps_its_answers() {
+    retry_over_a_kill(&mut World::with_real_time().await).await;
+}
+
+/// The same on any system, such as one on Postgres.
+pub(crate) async fn retry_over_a_kill(world: &mut World) {
     let shop = Shop::open().await;
-    let mut world = World::with_real_time().await;
-    let id = failed(&world, &shop).await;
+    let id = failed(world, &shop).await;
     assert_eq!(shop.calls().len(), 1);
-    let (status, run) = retry(&world, &id, json!({ "from_step": "pay" })).await;
+    let (status, run) = retry(world, &id, json!({ "from_step": "pay" })).await;
     assert_eq!((status, &run["changed"]), (200, &json!(true)), "{run}");
     assert_eq!(run["failure"], Value::Null);
     world.up.kill9().await.unwrap();
@@ -85,11 +89,9 @@ async fn a_retried_run_survives_a_kill_and_keeps_its_answers() {
         .unwrap();
     assert_eq!(retried["message"], "Retried by owner from pay.");
     assert_eq!(retried["data"]["failure"]["class"], "agent", "{retried}");
-    at_rest(&tables_of(&world.up), &world.up.nats_url)
-        .await
-        .unwrap();
+    world.rests().await;
 
-    let (status, problem) = retry(&world, &id, json!({})).await;
+    let (status, problem) = retry(world, &id, json!({})).await;
     assert_eq!((status, &problem["code"]), (409, &json!("run_not_failed")));
 }
 

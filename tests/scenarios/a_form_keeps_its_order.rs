@@ -40,7 +40,9 @@ async fn a_form_has_the_order_of_its_author_on_postgres() {
 }
 
 async fn is_in_order(args: &[&str]) {
-    let World { up, nats: _nats } = World::with_args(args).await;
+    let World {
+        up, nats: _nats, ..
+    } = World::with_args(args).await;
     let owner = json!({ "name": "owner", "email": "owner@shop.example", "roles": ["owner"] });
     let (status, body) = up.post("/users", &owner).await.unwrap();
     assert!(status < 300, "{body}");

@@ -49,6 +49,7 @@ async fn decides_two_steps(args: &[&str]) {
     let World {
         mut up,
         nats: _nats,
+        ..
     } = World::with_args(args).await;
     let shop = Shop::open().await;
     register(&up, &shop).await;

@@ -16,14 +16,18 @@ async fn snapshot(world: &World, id: &str) -> Value {
 /// S1-R1, S1-R3, S1-R4, S1-R6, S1-R7, S1-R10: status, snapshot and event are there after a kill right behind the reply.
 #[tokio::test]
 async fn a_suspension_survives_a_kill() {
-    let mut world = World::with_real_time().await;
+    suspend_over_a_kill(&mut World::with_real_time().await).await;
+}
+
+/// The same on any system, such as one on Postgres.
+pub(crate) async fn suspend_over_a_kill(world: &mut World) {
     let wait = json!({ "id": "later", "wait": "5 days" });
     world
         .agent("waits", json!([log("first"), wait, log("last")]))
         .await;
     let id = world.start_run("waits", json!({})).await;
     world.until_status(&id, "waiting").await;
-    assert_eq!(snapshot(&world, &id).await, Value::Null);
+    assert_eq!(snapshot(world, &id).await, Value::Null);
     let reason = json!({ "reason": "It wrote to the wrong account." });
     let run = world.act(&id, "suspend", reason.clone()).await;
     assert_eq!(run["changed"], true);
@@ -34,7 +38,7 @@ async fn a_suspension_survives_a_kill() {
     assert_eq!(run["status"], "paused_for_intervention", "{run}");
     assert_eq!(run["pause_reason"], reason["reason"]);
     assert!(run["paused_at"].is_string() && run["waiting_on"][0]["remaining_ms"].is_u64());
-    let kept = snapshot(&world, &id).await;
+    let kept = snapshot(world, &id).await;
     assert_eq!(kept["suspended_at"], run["paused_at"]);
     assert_eq!(
         (&kept["run"], &kept["complete"]),
@@ -63,9 +67,7 @@ async fn a_suspension_survives_a_kill() {
     world.act(&id, "resume", json!({ "mode": "now" })).await;
     let run = world.until_status(&id, "completed").await;
     assert_eq!(run["pause_reason"], Value::Null);
-    at_rest(&tables_of(&world.up), &world.up.nats_url)
-        .await
-        .unwrap();
+    world.rests().await;
     for (id, status, code) in [
         (id.as_str(), 409, "run_final"),
         ("run_01920000000070008000000000000009", 404, "not_found"),

@@ -19,13 +19,17 @@ async fn message_of(world: &World, run: &str) -> Value {
 
 #[tokio::test]
 async fn a_waiting_run_keeps_its_version_until_it_is_moved() {
-    let world = World::with_test_clock().await;
-    apply(&world, "5 days", "first").await;
+    migrate_a_waiting_run(&World::with_test_clock().await).await;
+}
+
+/// The same on any system, such as one on Postgres.
+pub(crate) async fn migrate_a_waiting_run(world: &World) {
+    apply(world, "5 days", "first").await;
     let mut runs = Vec::new();
     for _ in 0..3 {
         runs.push(world.start_run("patient", json!({})).await);
     }
-    apply(&world, "5 days", "second").await;
+    apply(world, "5 days", "second").await;
     let (kept, moved) = (&runs[0], &runs[1]);
     assert_eq!(world.run(kept).await["version"], 1);
     let view = world.act(moved, "migrate", json!({})).await;
@@ -38,7 +42,7 @@ async fn a_waiting_run_keeps_its_version_until_it_is_moved() {
     world.advance("5 days").await;
     for (run, message) in [(kept, "first"), (moved, "second")] {
         world.until_status(run, "completed").await;
-        assert_eq!(message_of(&world, run).await, message);
+        assert_eq!(message_of(world, run).await, message);
     }
     assert!(
         world

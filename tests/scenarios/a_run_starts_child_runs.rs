@@ -4,7 +4,7 @@ use holdpoint_testkit::until;
 use serde_json::{Value, json};
 
 use crate::shop::Shop;
-use crate::world::{PATIENCE, World, at_rest, dead_letters, log, tables_of};
+use crate::world::{PATIENCE, World, log};
 
 /// Calls nothing, and gives its input back.
 async fn echo(world: &World) {
@@ -35,17 +35,14 @@ async fn children(world: &World, run: &str, count: usize) -> Vec<String> {
     .unwrap()
 }
 
-async fn rests(world: &World) {
-    assert_eq!(dead_letters(&world.up.data_dir()).await.unwrap(), 0);
-    at_rest(&tables_of(&world.up), &world.up.nats_url)
-        .await
-        .unwrap();
-}
-
 #[tokio::test]
 async fn the_results_of_all_runs_come_in_their_order() {
-    let world = World::with_real_time().await;
-    echo(&world).await;
+    start_child_runs(&World::with_real_time().await).await;
+}
+
+/// The same on any system, such as one on Postgres.
+pub(crate) async fn start_child_runs(world: &World) {
+    echo(world).await;
     let run = |n: u32| json!({ "agent": "echo", "input": { "n": n } });
     let all = json!([run(1), run(2), run(3)]);
     let message = json!("{{ $all[0].output.n }}, {{ $all[1].output.n }}, {{ $all[2].output.n }}");
@@ -68,7 +65,7 @@ async fn the_results_of_all_runs_come_in_their_order() {
     );
     assert_eq!(child["result"]["output"], json!({ "n": 3 }), "{child}");
     assert_eq!(ended["steps"][0]["child_runs"][0]["status"], "completed");
-    rests(&world).await;
+    world.rests().await;
 }
 
 #[tokio::test]
@@ -89,7 +86,7 @@ async fn the_first_run_that_completes_cancels_the_others() {
     let loser = ended["steps"][0]["child_runs"][0]["run"].as_str().unwrap();
     let loser = world.until_status(loser, "cancelled").await;
     assert_eq!(loser["failure"]["code"], "parent_ended", "{loser}");
-    rests(&world).await;
+    world.rests().await;
 }
 
 /// A cancel, a pause and a resume reach the runs below, two levels down.
@@ -132,7 +129,7 @@ async fn a_cancel_and_a_pause_pass_down() {
     for id in &all {
         world.until_status(id, "cancelled").await;
     }
-    rests(&world).await;
+    world.rests().await;
 }
 
 /// Each child run starts and calls its tool once, although the process dies in the middle.
@@ -166,7 +163,7 @@ async fn a_kill_starts_each_child_run_once() {
     }
     let (_, page) = world.up.get("/runs?agent=orders&limit=500").await.unwrap();
     assert_eq!(page["items"].as_array().unwrap().len(), 50);
-    rests(&world).await;
+    world.rests().await;
 }
 
 #[tokio::test]
@@ -204,7 +201,7 @@ async fn a_run_that_cannot_start_fails_its_step() {
     assert_eq!(page["items"], json!([]));
     let id = world.start_run("level-1", json!({})).await;
     world.until_status(&id, "completed").await;
-    rests(&world).await;
+    world.rests().await;
 }
 
 /// What the child runs use is used up for their parent, too.

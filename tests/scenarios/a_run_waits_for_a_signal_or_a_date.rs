@@ -3,7 +3,7 @@
 use holdpoint_testkit::holdpoint_binary;
 use serde_json::{Value, json};
 
-use crate::world::{World, at_rest, log, tables_of};
+use crate::world::{World, log};
 
 async fn signal(world: &World, id: &str, body: Value) -> (u16, Value) {
     let path = format!("/runs/{id}/signal");
@@ -13,18 +13,22 @@ async fn signal(world: &World, id: &str, body: Value) -> (u16, Value) {
 /// An early signal is kept over a kill, a repeated key is ignored, and the data is the result of the step.
 #[tokio::test]
 async fn a_signal_survives_a_kill_and_counts_once() {
-    let mut world = World::with_test_clock().await;
+    signal_over_a_kill(&mut World::with_test_clock().await).await;
+}
+
+/// The same on any system, such as one on Postgres.
+pub(crate) async fn signal_over_a_kill(world: &mut World) {
     let paid = json!({ "id": "paid", "wait_for": { "signal": "payment", "timeout": "5 days" } });
     let end = json!({ "finish": "Paid {{ $paid.amount }} EUR." });
     let steps = json!([{ "wait": "1 day" }, paid, { "wait_for": "receipt" }, end, log("never")]);
     world.agent("pays", steps).await;
     let id = world.start_run("pays", json!({})).await;
     let payment = json!({ "name": "payment", "data": { "amount": 12 }, "key": "tx-1" });
-    let (status, run) = signal(&world, &id, payment.clone()).await;
+    let (status, run) = signal(world, &id, payment.clone()).await;
     assert_eq!((status, &run["changed"]), (200, &json!(true)), "{run}");
     world.up.kill9().await.unwrap();
     world.up.restart().await.unwrap();
-    let (status, run) = signal(&world, &id, payment).await;
+    let (status, run) = signal(world, &id, payment).await;
     assert_eq!((status, &run["changed"]), (200, &json!(false)), "{run}");
 
     world.advance("1d").await;
@@ -47,7 +51,7 @@ async fn a_signal_survives_a_kill_and_counts_once() {
             "too_large",
         ),
     ] {
-        let (got, problem) = signal(&world, &id, body).await;
+        let (got, problem) = signal(world, &id, body).await;
         assert_eq!((got, &problem["code"]), (status, &json!(code)), "{problem}");
     }
 
@@ -78,11 +82,9 @@ async fn a_signal_survives_a_kill_and_counts_once() {
     let kinds = world.history(&id).await;
     let received = kinds.iter().filter(|kind| *kind == "signal.received");
     assert_eq!(received.count(), 2, "{kinds:?}");
-    let (status, problem) = signal(&world, &id, json!({ "name": "receipt" })).await;
+    let (status, problem) = signal(world, &id, json!({ "name": "receipt" })).await;
     assert_eq!((status, &problem["code"]), (409, &json!("run_final")));
-    at_rest(&tables_of(&world.up), &world.up.nats_url)
-        .await
-        .unwrap();
+    world.rests().await;
 }
 
 /// A wait until a weekday ends at its time in its zone, and a signal that does not come fails its step.

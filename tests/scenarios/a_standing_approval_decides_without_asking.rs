@@ -45,6 +45,7 @@ async fn approves_twice(args: &[&str]) {
     let World {
         mut up,
         nats: _nats,
+        ..
     } = World::with_args(args).await;
     let shop = Shop::open().await;
     let tool = json!({ "name": "payments.refund", "risk": "high",

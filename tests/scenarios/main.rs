@@ -117,6 +117,7 @@ mod the_calls_of_a_fan_out_are_approved_together;
 mod the_command_line_speaks_to_a_running_system;
 mod the_demo_completes;
 mod the_examples_run_as_documented;
+mod the_gate_holds_on_postgres;
 mod the_registry_knows_the_tools_of_workers;
 mod the_requester_is_notified_of_the_end;
 mod the_same_key_starts_once;

@@ -48,6 +48,7 @@ async fn approves_a_part(args: &[&str]) {
     let World {
         mut up,
         nats: _nats,
+        ..
     } = World::with_args(args).await;
     let shop = Shop::open().await;
     let tool = json!({ "name": "payments.refund", "risk": "high", "idempotent": true,

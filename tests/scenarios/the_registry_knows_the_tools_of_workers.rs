@@ -38,10 +38,14 @@ async fn apply(world: &World, name: &str, args: Value) -> Value {
 /// S2-R2, S2-R3: a node that lowers the risk or goes away changes nothing, and an operator does.
 #[tokio::test]
 async fn a_registered_risk_counts_until_an_operator_lowers_it() {
-    let world = World::with_real_time().await;
+    register_and_lower_a_risk(&World::with_real_time().await).await;
+}
+
+/// The same on any system, such as one on Postgres.
+pub(crate) async fn register_and_lower_a_risk(world: &World) {
     let schema = json!({ "type": "object", "required": ["id"] });
     let risky = Toolbox::of_entry(&world.up, entry("high", &schema)).await;
-    let tool = until_known(&world, |tool| !tool["nodes"].is_null()).await;
+    let tool = until_known(world, |tool| !tool["nodes"].is_null()).await;
     assert_eq!(
         (&tool["risk"], &tool["source"]),
         (&json!("high"), &json!("worker")),
@@ -50,19 +54,19 @@ async fn a_registered_risk_counts_until_an_operator_lowers_it() {
     risky.kill().await;
 
     // The gate asks although no worker could receive the step.
-    apply(&world, "merges", json!({ "id": 7 })).await;
+    apply(world, "merges", json!({ "id": 7 })).await;
     let run = world.start_run("merges", json!({})).await;
     world.until_status(&run, "awaiting_approval").await;
 
     let harmless = Toolbox::of_entry(&world.up, entry("low", &json!({ "required": ["x"] }))).await;
-    let tool = until_known(&world, |tool| tool["offers"].as_array().unwrap().len() == 2).await;
+    let tool = until_known(world, |tool| tool["offers"].as_array().unwrap().len() == 2).await;
     assert_eq!(
         (&tool["risk"], &tool["args_schema"]),
         (&json!("high"), &schema),
         "{tool}"
     );
     // Wrong arguments are told before a run, and that node and registry do not agree.
-    let warnings = apply(&world, "wrong", json!({ "name": "{{ input.name }}" })).await;
+    let warnings = apply(world, "wrong", json!({ "name": "{{ input.name }}" })).await;
     let warnings = warnings.to_string();
     for expected in [
         "do not agree about the risk (`high` counts), `args_schema`",
@@ -83,7 +87,7 @@ async fn a_registered_risk_counts_until_an_operator_lowers_it() {
     word["seen"] = tool["seen"].clone();
     let (status, put) = world.up.post("/tools", &word).await.unwrap();
     assert_eq!(status, 201, "{put}");
-    let tool = until_known(&world, |tool| tool["risk"] == "low").await;
+    let tool = until_known(world, |tool| tool["risk"] == "low").await;
     assert_eq!(tool["args_schema"], schema, "that of the nodes");
     assert_eq!(tool["changes"][0]["by"], "owner", "{tool}");
     assert_eq!(

@@ -16,6 +16,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct World {
     pub(crate) up: Up,
     pub(crate) nats: TestNats,
+    /// The address of its Postgres; none: its tables are in files.
+    postgres: Option<String>,
 }
 
 impl World {
@@ -64,9 +66,11 @@ impl World {
             ..UpOptions::default()
         })
         .await;
+        let mut args = args.iter().skip_while(|arg| **arg != "--database-url");
         Self {
             up: up.unwrap(),
             nats,
+            postgres: args.nth(1).map(|&url| url.to_owned()),
         }
     }
 
@@ -152,6 +156,12 @@ impl World {
         let clock = self.up.call(reqwest::Method::GET, "/v1/clock", None).await;
         let (_, clock) = clock.unwrap();
         clock["now"].as_str().unwrap().parse().unwrap()
+    }
+
+    /// Checks that no work is left, as [`at_rest`].
+    pub(crate) async fn rests(&self) {
+        let database = self.postgres.clone().unwrap_or_else(|| tables_of(&self.up));
+        at_rest(&database, &self.up.nats_url).await.unwrap();
     }
 
     /// Subjects of the mails to an address.
