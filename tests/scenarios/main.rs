@@ -100,6 +100,7 @@ mod people_approve_in_advance_in_the_browser;
 mod people_are_mailed;
 mod people_are_notified_in_the_browser;
 mod people_decide_in_the_browser;
+mod people_edit_plans_in_the_browser;
 mod people_see_agents_in_the_browser;
 mod people_send_a_call_back_in_the_browser;
 mod people_set_preferences_in_the_browser;

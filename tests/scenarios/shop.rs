@@ -150,6 +150,9 @@ async fn answer_all(mut stream: TcpStream, record: Arc<Mutex<Record>>, after: Du
         let body = match path {
             "/large" => &large,
             "/echo" => &sent,
+            "/plan" => {
+                r#"{"steps": [{"wait": "2 seconds"}, {"tool": "crm.note", "args": {"text": "Hello"}}]}"#
+            }
             "/headers" => &shown,
             "/draft-amounts" => &drafted(&sent),
             "/v1/chat/completions" => &completion(&sent),

@@ -18,12 +18,13 @@ use serde_json::Value;
 use crate::app::App;
 use crate::auth::caller::Caller;
 use crate::auth::token_scope::grants;
+use crate::use_cases::plan_warnings::with_plan_warnings;
 
 /// Fields of a context that every user with the right to look sees.
 const CONTEXT_SHOWN: [&str; 2] = ["recommended_action", "actions"];
 
 impl App {
-    /// A request as the caller may see it.
+    /// A request as the caller may see it, with the warnings of its plan.
     pub(crate) async fn request(
         &self,
         caller: &Caller,
@@ -33,7 +34,8 @@ impl App {
             .bus
             .query(&caller.workspace, &GetRequest { id })
             .await?;
-        Ok(redact_for(&caller.claims, found))
+        let seen = redact_for(&caller.claims, found);
+        Ok(with_plan_warnings(self, &caller.workspace, seen).await)
     }
 
     /// A page of requests as the caller may see them.

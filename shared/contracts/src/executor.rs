@@ -109,7 +109,7 @@ commands! {
 
 queries! {
     PlanAgent:      "plan_agent" -> PlannedAgent;
-    CheckEditedPlan: "check_edited_plan" -> ();
+    CheckEditedPlan: "check_edited_plan" -> Option<PlannedAgent>;
     RehearseAgent:  "rehearse_agent" -> Rehearsal;
     GetAgent:       "agent"      -> AgentView;
     GetAgentStats:  "agent_stats" -> AgentStats;
@@ -330,7 +330,8 @@ pub struct PlannedAgent {
     pub warnings: Vec<FieldError>,
 }
 
-/// Compiles the arguments that a person edited, if the request asks about a plan. A plan that is not valid is refused.
+/// Compiles the steps of a plan that a request asks about, which a person may have edited. The reply has them with their
+/// warnings. It has nothing if the request asks about no plan, or the plan has started. A plan that is not valid is refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckEditedPlan {

@@ -14,6 +14,7 @@ use crate::hold::{
 };
 use crate::link::Link;
 use crate::message::Reply;
+use crate::problem::FieldError;
 use crate::run::{HoldKind, Page};
 
 mod ask_again;
@@ -403,6 +404,10 @@ pub struct RequestView {
     /// The gated calls that it decides: their arguments and digests (S2-R3).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub items: Vec<ApprovalItem>,
+    /// What is doubtful in the plan that it asks about, in API responses with one request. None: the plan was not
+    /// checked, or it asks about no plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warnings: Option<Vec<FieldError>>,
     /// The names of the user who started the run or opened the hold, and of the requester.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked_by: Vec<String>,

@@ -336,4 +336,4 @@ fn warning(step: &str, tool: &str) -> FieldError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,6 +1,7 @@
 //! The result of a form on a request: the notice above the card, and the input for another try.
 
 use holdpoint_auth::Choice;
+use holdpoint_contracts::executor::PlannedAgent;
 use maud::{Markup, html};
 
 use super::sanitize::{clean, one_line};
@@ -16,6 +17,8 @@ pub(super) struct RequestAttempt {
     pub(super) errors: Vec<InvalidField>,
     /// The answer that was chosen in an email; it is not decided until the user submits it.
     pub(super) chosen: Option<Choice>,
+    /// The edited plan that the user has checked; it is not started until they approve it.
+    pub(super) planned: Option<PlannedAgent>,
 }
 
 impl RequestAttempt {

@@ -14,7 +14,7 @@ use holdpoint_holds::Recipient;
 use holdpoint_ids::HoldId;
 use serde_json::Value;
 
-use super::approval_items::edited_args;
+use super::approval_items::{ARGS, edited_args, step_message};
 use super::attempt::{Banner, RequestAttempt};
 use super::card::card;
 use super::schema::{FormSchema, InvalidField};
@@ -24,12 +24,15 @@ use crate::command_outcome::CommandOutcome;
 use crate::problem;
 use crate::redaction::with_snooze_of;
 use crate::use_cases::decide_request::decide_request;
+use crate::use_cases::plan_warnings::check_plan;
 
 /// The script sends this header and gets only the card.
 pub(super) const FRAGMENT_HEADER: &str = "x-holdpoint-fragment";
 
 pub(super) const STORED: &str =
     "Stored. The action takes effect as soon as the responsible service is available again.";
+const CHECKED_PLAN: &str = "The plan is valid. Nothing has started yet.";
+const NO_PLAN: &str = "This request no longer waits for a plan.";
 const NEEDS_RECIPIENT: &str = "Enter a recipient: @user.name or @role.name.";
 
 #[derive(Debug)]
@@ -105,6 +108,9 @@ pub(super) async fn submit(
     allowed: fn(FormAction) -> Result<FormAction, FormError>,
 ) -> Submitted {
     let id = request.id;
+    if fields.get("check").is_some() {
+        return check_edited_plan(viewer, request, fields).await;
+    }
     let done = async {
         let action = allowed(read_action(&fields, &request)?)?;
         perform(viewer, id, version, action).await
@@ -118,6 +124,40 @@ pub(super) async fn submit(
         Err(error) => Submitted {
             status: problem::status(&error.problem),
             request: viewer.request(id).await.unwrap_or(request),
+            attempt: refused_attempt(error, fields),
+        },
+    }
+}
+
+/// Shows the edited plan in words, with its warnings. Nothing is decided.
+async fn check_edited_plan(viewer: &Viewer, request: RequestView, fields: Fields) -> Submitted {
+    let Viewer { app, user } = viewer;
+    let checked = async {
+        user.caller.may(Right::Decide)?;
+        let item = request.items.first();
+        let args = read_edited_args(&fields, &request)?;
+        let args = args.or_else(|| Some(item?.args.clone()));
+        let workspace = &user.caller.workspace;
+        let planned = check_plan(app, workspace, request.id, args.unwrap_or_default()).await?;
+        Ok::<_, FormError>(planned)
+    };
+    match checked.await {
+        Ok(planned) => {
+            let notice = planned.as_ref().map_or(NO_PLAN, |_| CHECKED_PLAN);
+            let attempt = RequestAttempt {
+                fields,
+                planned,
+                ..RequestAttempt::with_notice(Some(Banner::success(notice)))
+            };
+            Submitted {
+                status: StatusCode::OK,
+                request,
+                attempt,
+            }
+        }
+        Err(error) => Submitted {
+            status: problem::status(&error.problem),
+            request,
             attempt: refused_attempt(error, fields),
         },
     }
@@ -186,8 +226,7 @@ fn read_action(fields: &Fields, request: &RequestView) -> Result<FormAction, For
         }),
         "approve" => FormAction::Decide(Decision::Approve {
             comment: text("comment"),
-            edited_args: edited_args(fields, request)
-                .map_err(|error| invalid(&format!("The arguments are not valid JSON: {error}.")))?,
+            edited_args: read_edited_args(fields, request)?,
             digest: text("digest"),
         }),
         "reject" => FormAction::Decide(Decision::Reject {
@@ -226,6 +265,14 @@ fn read_action(fields: &Fields, request: &RequestView) -> Result<FormAction, For
         }
     };
     Ok(action)
+}
+
+/// The error is shown beside the editor.
+fn read_edited_args(fields: &Fields, request: &RequestView) -> Result<Option<Value>, FormError> {
+    edited_args(fields, request).map_err(|error| FormError {
+        fields: vec![(ARGS.to_owned(), format!("invalid JSON: {error}"))],
+        ..invalid("The arguments are not valid JSON.")
+    })
 }
 
 fn invalid(message: &str) -> FormError {
@@ -303,6 +350,10 @@ pub(super) fn refused_attempt(error: FormError, fields: Fields) -> RequestAttemp
     let mut details = Vec::new();
     for error in &problem.errors {
         let pointer = error.pointer.as_deref().unwrap_or_default();
+        if problem.code == "invalid_plan" {
+            errors.push((ARGS.to_owned(), step_message(error)));
+            continue;
+        }
         if let Some((parent, name)) = pointer.rsplit_once('/')
             && parent.ends_with("/answer")
         {
@@ -317,6 +368,7 @@ pub(super) fn refused_attempt(error: FormError, fields: Fields) -> RequestAttemp
         fields,
         errors,
         chosen: None,
+        planned: None,
     }
 }
 

@@ -257,7 +257,7 @@ impl<'a> RequestForms<'a> {
         let comment = self.submitted("comment");
         let approve = html! {
             button.primary { "Approve" }
-            (approval_items::inputs(self.request, &self.id, self.submitted("args")))
+            (approval_items::inputs(self.request, &self.id, self.attempt))
             details.inline open[!comment.is_empty()] {
                 summary { "Add a comment" }
                 label.hidden for={ (self.id) "-comment" } { "Comment" }

@@ -21,6 +21,7 @@ use super::session::{PageError, SignedInUser, Viewer, parse_id};
 use super::watch_buttons::watch_buttons;
 use super::{context, labels, timeline};
 use crate::auth::token_scope::grants;
+use crate::use_cases::plan_warnings::{asks_about_plan, with_plan_warnings};
 
 pub(super) mod calls;
 mod clocks;
@@ -123,10 +124,15 @@ async fn load(viewer: &Viewer, run: RunId) -> Result<RunPage, Problem> {
         history.items = items.map(|item| hidden.redact_item(item)).collect();
         view = hidden.redact_run(view);
     }
+    let mut requests = requests?.items;
+    // A run waits for one plan at most.
+    if let Some(asked) = requests.iter_mut().find(|it| asks_about_plan(it)) {
+        *asked = with_plan_warnings(app, &caller.workspace, asked.clone()).await;
+    }
     Ok(RunPage {
         run: view,
         history,
-        requests: requests?.items,
+        requests,
     })
 }
 

@@ -66,7 +66,7 @@ pub(crate) async fn check_edited_plan(
             Err(Problem { errors, ..problem })
         }
         // The handoff service takes a decision while the executor is away.
-        Ok(()) | Err(_) => Ok(()),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

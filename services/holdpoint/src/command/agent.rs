@@ -111,15 +111,19 @@ async fn has_warnings(session: &Session, file: &Path, text: &str) -> Result<bool
     Ok(!warnings.is_empty())
 }
 
-/// `warning: step mail: No tool … Did you mean `send_email`?`
 fn note_warnings(warnings: &[FieldError]) {
     for warning in warnings {
-        let step = one_line(warning.step.as_deref().unwrap_or_default());
-        let nearest = warning.nearest.first();
-        let hint = nearest.map(|nearest| format!(" Did you mean `{}`?", one_line(nearest)));
-        let (message, hint) = (one_line(&warning.message), hint.unwrap_or_default());
-        output::note(&format!("warning: step {step}: {message}{hint}"));
+        output::note(&format!("warning: {}", warning_text(warning)));
     }
+}
+
+/// `step mail: No tool … Did you mean `send_email`?`
+pub(super) fn warning_text(warning: &FieldError) -> String {
+    let step = one_line(warning.step.as_deref().unwrap_or_default());
+    let nearest = warning.nearest.first();
+    let hint = nearest.map(|nearest| format!(" Did you mean `{}`?", one_line(nearest)));
+    let (message, hint) = (one_line(&warning.message), hint.unwrap_or_default());
+    format!("step {step}: {message}{hint}")
 }
 
 fn print_applied(session: &Session, applied: &Body<AgentView>) -> anyhow::Result<ExitKind> {

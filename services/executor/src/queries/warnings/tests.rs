@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-async fn queries(folder: &tempfile::TempDir) -> ExecutorQueries {
+pub(in crate::queries) async fn queries(folder: &tempfile::TempDir) -> ExecutorQueries {
     let location = Location::Sqlite(folder.path().join("executor.db"));
     migrate::<holdpoint_migrations::executor::Migrator>(&location)
         .await

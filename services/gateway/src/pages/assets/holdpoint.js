@@ -15,7 +15,7 @@
     if (!field.name || field.type === "hidden" || field.type === "submit") return false;
     if (field.type === "radio" || field.type === "checkbox") return field.checked !== field.defaultChecked;
     if (field.tagName === "SELECT") return [...field.options].some((one) => one.selected !== one.defaultSelected);
-    return field.value !== field.defaultValue;
+    return field.value !== field.defaultValue || "typed" in field.dataset;
   });
   const opened = (root) => [...root.querySelectorAll("details")].map((one) => one.open);
   const formOf = (field) => field.form && field.form.elements.do ? field.form.elements.do.value : "";
@@ -34,7 +34,11 @@
         const other = twin(fresh, field);
         if (!other) { if (field.value.trim() && field.tagName === "TEXTAREA") lost.push(field.value); continue; }
         if (field.type === "radio" || field.type === "checkbox") other.checked = field.checked;
-        else other.value = field.value;
+        else {
+          other.value = field.value;
+          const fold = other.tagName === "TEXTAREA" && other.closest("details");
+          if (fold) fold.open = true;
+        }
       }
       const before = opened(old);
       const now = [...fresh.querySelectorAll("details")];

@@ -52,6 +52,71 @@ fn the_card_of_a_plan_shows_its_steps_in_words() {
     assert_eq!(html.matches("<dt>Steps</dt>").count(), 0, "{html}");
 }
 
+fn plan() -> Vec<(&'static str, Value)> {
+    let steps = json!({ "steps": [{ "wait": "2 days" }] });
+    let item =
+        json!([{ "id": "start-plan", "tool": "start_plan", "digest": DIGEST, "args": steps }]);
+    vec![("items", item)]
+}
+
+/// Words 3: the person who approves a plan reads its warnings. A list that has not checked the plan says where they are.
+#[test]
+fn the_card_of_a_plan_shows_its_warnings() {
+    let warning = json!({ "step": "step-01", "text": "send_emial", "nearest": ["send_email"],
+        "message": "No tool `send_emial` is built in." });
+    let mut asked = plan();
+    reads(
+        &card(&owner(), &gated(&asked), None),
+        &["Open the request to see the warnings of its plan."],
+    );
+    asked.push(("warnings", json!([warning])));
+    reads(
+        &card(&owner(), &gated(&asked), None),
+        &["Warning: step-01: No tool `send_emial` is built in. Did you mean `send_email`?"],
+    );
+    asked.pop();
+    asked.push(("warnings", json!([])));
+    let html = read(&card(&owner(), &gated(&asked), None));
+    assert!(!html.contains("arning"), "{html}");
+}
+
+/// A person edits the list of steps.
+#[test]
+fn the_steps_of_a_plan_are_edited_as_a_list() {
+    let asked = gated(&plan());
+    let html = read(&card(&owner(), &asked, None));
+    assert!(html.contains("Steps as JSON, as in an agent"), "{html}");
+    let unchanged = args("[\r\n  {\r\n    \"wait\": \"2 days\"\r\n  }\r\n]");
+    assert_eq!(edited_args(&unchanged, &asked).unwrap(), None);
+    let edited = edited_args(&args(r#"[{ "wait": "1 day" }]"#), &asked);
+    let wanted = json!({ "steps": [{ "wait": "1 day" }] });
+    assert_eq!(edited.unwrap(), Some(wanted.clone()));
+    let whole = edited_args(&args(&wanted.to_string()), &asked);
+    assert_eq!(whole.unwrap(), Some(wanted));
+}
+
+/// Words 3: the errors of an edited plan are beside the editor, which keeps the text.
+#[test]
+fn the_errors_of_an_edited_plan_are_beside_its_editor() {
+    let attempt = RequestAttempt {
+        fields: args("[{ \"tool\": \"x\" }]"),
+        errors: vec![(
+            "args".to_owned(),
+            "step-01: A plan may not call `x`".to_owned(),
+        )],
+        ..RequestAttempt::default()
+    };
+    let html = card(&owner(), &gated(&plan()), Some(&attempt)).into_string();
+    let (_, editor) = html.split_once("<textarea").unwrap();
+    let (text, after) = editor.split_once("</textarea>").unwrap();
+    assert!(
+        text.contains("aria-invalid=\"true\"") && text.contains("&quot;x&quot;"),
+        "{text}"
+    );
+    let (beside, _) = after.split_once("</div>").unwrap();
+    assert!(beside.contains("step-01: A plan may not call"), "{after}");
+}
+
 fn args(text: &str) -> Fields {
     Fields(vec![("args".to_owned(), text.to_owned())])
 }

@@ -15,6 +15,7 @@ use crate::problem::JsonResult;
 use crate::redaction::redact_for;
 use crate::routes::asking;
 use crate::use_cases::await_request::await_request;
+use crate::use_cases::plan_warnings::with_plan_warnings;
 
 const WAIT_MAX: Duration = Duration::from_mins(1);
 
@@ -31,7 +32,9 @@ pub(crate) async fn show(call: Call<RunReader, HoldId, NoBody, Params>) -> JsonR
     let deadline = Instant::now() + wait;
     let has_ended = |request: &RequestView| !request.status.is_open();
     let request = await_request(&reader, id, deadline, has_ended).await?;
-    Ok(Json(redact_for(claims, request)))
+    let seen = redact_for(claims, request);
+    let shown = with_plan_warnings(&reader.app, &reader.workspace, seen);
+    Ok(Json(shown.await))
 }
 
 pub(crate) fn read_wait(text: &str) -> Result<Duration, Problem> {

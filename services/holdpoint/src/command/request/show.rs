@@ -4,6 +4,7 @@ use holdpoint_contracts::handoff::RequestView;
 use serde_json::Value;
 
 use crate::client::Body;
+use crate::command::agent::warning_text;
 use crate::command::short_id::Listed;
 use crate::command::{Session, api_text, instant};
 use crate::exit::ExitKind;
@@ -33,6 +34,9 @@ fn facts(request: &RequestView) -> String {
     let plan = request.context.get("plan").and_then(Value::as_array);
     for step in plan.into_iter().flatten() {
         add("plan", Some(api_text(step)));
+    }
+    for warning in request.warnings.iter().flatten() {
+        add("warning", Some(warning_text(warning)));
     }
     for call in &request.items {
         add("call", Some(format!("{} with {}", call.tool, call.args)));
@@ -81,6 +85,25 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// Words 3: an approver reads the warnings of a plan before its call.
+    #[test]
+    fn a_plan_shows_its_warnings() {
+        let request = json!({
+            "id": "hold_0193aaaabbbb7ccc8dddeeeeeeeeeeee-1", "kind": "approval", "status": "open",
+            "version": 1, "to": [], "question": "Start a plan?", "options": [], "on_timeout": "escalate",
+            "context": { "plan": ["step-01: Call send_emial"] }, "actions": [], "late": [],
+            "created_at": "2026-01-01T00:00:00Z",
+            "items": [{ "id": "start-plan", "tool": "start_plan", "digest": "d1", "args": { "steps": [] } }],
+            "warnings": [{ "step": "step-01", "text": "send_emial", "nearest": ["send_email"],
+                "message": "No tool `send_emial` is built in." }],
+        });
+        let text = facts(&serde_json::from_value(request).unwrap());
+        let said = "plan       step-01: Call send_emial\n\
+             warning    step step-01: No tool `send_emial` is built in. Did you mean `send_email`?\n\
+             call       start_plan with";
+        assert!(text.contains(said), "{text}");
+    }
 
     /// S2-R3, S2-R4: an approver sees the whole call and its digest before the decision.
     #[test]

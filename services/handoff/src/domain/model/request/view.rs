@@ -129,6 +129,7 @@ impl Request {
             timer_unconfirmed: self.timer.is_unconfirmed()
                 && !matches!(self.phase, Phase::Frozen { .. }),
             items: spec.items.clone(),
+            warnings: None,
             asked_by: self.asked_by(spec),
             redacted: false,
             erased_at: self.erased_at,
