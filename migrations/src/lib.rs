@@ -53,6 +53,12 @@ fn statements(file: &str, backend: DbBackend) -> Vec<String> {
         [
             ("{bigint}", "bigint"),
             ("{bytes}", "bytea"),
+            // Postgres cannot read a field with a NUL.
+            (
+                "{contact_fields}",
+                "LATERAL json_object_keys(CASE WHEN strpos(contacts.state, '\\u0000') > 0 \
+                 THEN '{}'::json ELSE contacts.state::json->'fields' END) AS field(key)",
+            ),
             ("{instant}", "timestamp with time zone"),
             (
                 "{lease}",
@@ -66,6 +72,10 @@ fn statements(file: &str, backend: DbBackend) -> Vec<String> {
         [
             ("{bigint}", "integer"),
             ("{bytes}", "blob"),
+            (
+                "{contact_fields}",
+                "json_each(contacts.state, '$.fields') AS field",
+            ),
             ("{instant}", "timestamp_with_timezone_text"),
             ("{lease}", "timestamp_with_timezone_text"),
             ("{serial}", "integer NOT NULL PRIMARY KEY AUTOINCREMENT"),
@@ -125,6 +135,7 @@ service!(executor:
     "0057_message_ids" => [include_str!("executor/0057_message_ids.sql")],
     "0058_libraries" => [include_str!("executor/0058_libraries.sql")],
     "0063_blobs" => [include_str!("executor/0063_blobs.sql")],
+    "0064_contact_fields" => [include_str!("executor/0064_contact_fields.sql")],
 );
 service!(gateway:
     "0001_initial" => [super::USER_DIRECTORY, include_str!("gateway/0001_initial.sql")],

@@ -101,6 +101,7 @@ impl Outbound<ExecutorDomain> for Executor {
                 Effect::ContactEvent { workspace, event } => contact_event(workspace, event),
                 Effect::ChildRun { .. } | Effect::ChildRunEnded { .. } => child_run_state(effect),
                 Effect::AgentVersion { .. }
+                | Effect::ContactFields { .. }
                 | Effect::Value { .. }
                 | Effect::Activity { .. }
                 | Effect::ForgetActivities { .. }

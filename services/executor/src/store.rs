@@ -36,6 +36,7 @@ macro_rules! state_row {
 mod activity_row;
 mod agent_row;
 mod agent_version_row;
+mod contact_field_row;
 mod contact_list;
 mod contact_row;
 mod erasure;
@@ -81,6 +82,7 @@ use crate::executor::Executor;
 pub(crate) use activity_row::{mails_of, newest as activities_of};
 pub(crate) use agent_row::{list as list_agents, named as agents};
 pub(crate) use agent_version_row::{find as plans, newest as agent_versions, one as plan};
+pub(crate) use contact_field_row::names as contact_field_names;
 pub(crate) use contact_list::list as list_contacts;
 pub(crate) use contact_row::{
     erasing as unfinished_erasures, one as contact, with_keys as contacts_with_keys,
@@ -333,6 +335,7 @@ impl Store<ExecutorDomain> for Executor {
                 | Effect::Hold { .. }
                 | Effect::RunEnded { .. }
                 | Effect::ContactEvent { .. }
+                | Effect::ContactFields { .. }
                 | Effect::NodeTimer { .. }
                 | Effect::ChildRun { .. }
                 | Effect::ChildRunEnded { .. }
@@ -400,6 +403,7 @@ async fn write_histories_and_delete(
     effects: &[Effect],
 ) -> Result<(), StoreError> {
     run_value_row::insert(db, values).await?;
+    contact_field_row::write(db, effects).await?;
     insert_rows(db, histories, None).await?;
     operation_result_row::insert(db, effects).await?;
     snapshot_row::upsert(db, effects).await?;

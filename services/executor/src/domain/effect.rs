@@ -92,6 +92,12 @@ pub enum Effect {
         workspace: Workspace,
         end: Box<RunEnded>,
     },
+    /// Count the names of the fields that a contact gets or loses.
+    ContactFields {
+        workspace: Workspace,
+        added: Vec<String>,
+        removed: Vec<String>,
+    },
     /// Send a change of a contact to the notification service.
     ContactEvent {
         workspace: Workspace,

@@ -8,6 +8,7 @@ pub(crate) mod close_approval;
 pub(crate) mod close_person_hold;
 pub(crate) mod conditions;
 pub(crate) mod contact_events;
+pub(crate) mod contact_fields;
 pub(crate) mod contact_patch;
 pub(crate) mod contact_search;
 pub(crate) mod contact_tags;

@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use holdpoint_contracts::agent::PlannedStepView;
-use holdpoint_contracts::executor::ListContacts;
 use holdpoint_contracts::problem::FieldError;
 use holdpoint_contracts::tool::{Risk, ToolOffer, ToolSpec};
 use holdpoint_holds::json_schema::{join_errors, literal_errors};
@@ -34,8 +33,8 @@ use plan::{long_waits, skipped_references};
 /// Tools of one agent that are looked at; further ones get no warning.
 const CHECKED_MAX: usize = 200;
 
-/// Most contacts of a workspace whose fields are looked at.
-const CONTACTS_MAX: u64 = 100;
+/// Most names of fields of a workspace that are looked at. With more, a name is not known to be wrong.
+const FIELDS_MAX: u64 = 1_000;
 
 /// Warnings of one agent; further ones are left out.
 const WARNINGS_MAX: usize = 100;
@@ -160,21 +159,14 @@ impl ExecutorQueries {
         Ok(self.tool_entries(workspace, tools).await?)
     }
 
-    /// The fields of all contacts. `None`: there are no contacts, or too many to look at.
+    /// The fields of all contacts. `None`: there are no contacts, or too many names to look at.
     async fn contact_fields(
         &self,
         workspace: &Workspace,
     ) -> Result<Option<BTreeSet<String>>, QueryError> {
-        let page = ListContacts {
-            limit: CONTACTS_MAX + 1,
-            cursor: None,
-            email: None,
-            message_ids: Vec::new(),
-        };
-        let contacts = store::list_contacts(&self.db, workspace, &page).await?;
-        let is_all = u64::try_from(contacts.len()).is_ok_and(|found| found <= CONTACTS_MAX);
-        let fields = contacts.iter().flat_map(|contact| contact.fields.keys());
-        Ok((is_all && !contacts.is_empty()).then(|| fields.cloned().collect()))
+        let names = store::contact_field_names(&self.db, workspace, FIELDS_MAX + 1).await?;
+        let is_all = u64::try_from(names.len()).is_ok_and(|found| found <= FIELDS_MAX);
+        Ok((is_all && !names.is_empty()).then(|| names.into_iter().collect()))
     }
 
     /// Arguments that do not fit the schema of a tool, whatever the values of placeholders are.

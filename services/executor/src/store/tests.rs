@@ -1,6 +1,7 @@
 //! One suite for both databases: SQLite always, Postgres where there is one.
 
 mod activities;
+mod contact_fields;
 mod drift;
 mod erasures;
 mod golden;
@@ -55,13 +56,11 @@ async fn postgres_behaves_as_sqlite_does() {
     let Some(postgres) = holdpoint_testkit::postgres().await.unwrap() else {
         return;
     };
-    let database = async |schema: &str| {
-        prepared(&Location::Postgres {
-            url: postgres.url.clone(),
-            schema: schema.to_owned(),
-        })
-        .await
+    let location = |schema: &str| Location::Postgres {
+        url: postgres.url.clone(),
+        schema: schema.to_owned(),
     };
+    let database = async |schema: &str| prepared(&location(schema)).await;
     comes_back(&database("comes_back").await).await;
     a_generated_plan_comes_back(&database("plans").await).await;
     values_and_history_come_back(&database("values").await).await;
@@ -82,6 +81,8 @@ async fn postgres_behaves_as_sqlite_does() {
     retention::expired_runs_go(&database("retention").await).await;
     run_limits::come_back(&database("places").await).await;
     run_limits::have_one_winner(&database("places_won").await).await;
+    contact_fields::are_counted(&database("fields").await).await;
+    contact_fields::of_older_contacts(&location("old_fields")).await;
     erasures::leave_nothing(&database("erasures").await).await;
     operations::keep_results(&database("operations").await).await;
     operations::have_bounds(&database("bounds").await).await;

@@ -14,6 +14,7 @@ use crate::domain::model::contact::{Contact, Erasure};
 use crate::domain::model::run::Run;
 use crate::domain::need::Aggregate;
 use crate::domain::refusal::Refusal;
+use crate::domain::rules::contact_fields::contact_fields;
 
 /// Begins an erasure, unless one is running. A contact that was deleted before may still have runs, and one that was put
 /// again during an erasure has new data.
@@ -49,7 +50,8 @@ pub(crate) fn erase_contact(
         more_deals: 0,
         to: Vec::new(),
     };
-    let effects = vec![
+    let mut effects = Vec::from_iter(contact_fields(Some(known), &next));
+    effects.extend([
         Effect::ContactEvent {
             workspace: workspace.clone(),
             event: Box::new(event),
@@ -60,7 +62,7 @@ pub(crate) fn erase_contact(
         },
         Effect::EraseContactTraces { workspace, contact },
         Effect::ErasurePending,
-    ];
+    ]);
     let reply = Reply::of_erasure(&next);
     decided(Aggregate::Contact(next), effects, reply)
 }

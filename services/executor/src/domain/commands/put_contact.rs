@@ -16,6 +16,7 @@ use crate::domain::model::contact::{Contact, cleaned, has_replied};
 use crate::domain::need::Aggregate;
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::contact_events::contact_events;
+use crate::domain::rules::contact_fields::contact_fields;
 use crate::domain::rules::contact_patch::merge_patch;
 use crate::domain::rules::contact_tags::change_tags;
 
@@ -79,6 +80,7 @@ pub(crate) fn change_contact(
         Reply::Contact(next.view())
     };
     let mut effects = contact_effects(&next, input);
+    effects.extend(contact_fields(known, &next));
     if has_replied(&next.fields) && !known.is_some_and(|known| has_replied(&known.fields)) {
         effects.push(Effect::ReplyPending {
             workspace: workspace.clone(),

@@ -308,6 +308,7 @@ impl<'s> InMemoryRun<'s> {
                 | Effect::DeleteRun { .. }
                 | Effect::RunEnded { .. }
                 | Effect::ContactEvent { .. }
+                | Effect::ContactFields { .. }
                 | Effect::ChildRunEnded { .. }
                 | Effect::Lease(_)
                 | Effect::LeaseEnded { .. }

@@ -56,7 +56,7 @@ const HANDOFF: [&str; 10] = [
 pub(super) struct KnownFields {
     /// The schemas of the results of tools that are not built in.
     pub(super) results: BTreeMap<String, Value>,
-    /// The fields of all contacts. `None`: there are no contacts, or too many to look at all of them.
+    /// The fields of all contacts. `None`: there are no contacts, or too many names to look at.
     pub(super) contact: Option<BTreeSet<String>>,
 }
 

@@ -295,3 +295,38 @@ async fn wrong_arguments_of_a_built_in_tool_are_a_warning() {
         assert_eq!(found, Vec::<String>::new(), "{tool} {args}");
     }
 }
+
+/// Words 2: a misspelled field is a warning with any number of contacts, and no contact is read for it.
+#[tokio::test]
+async fn a_field_that_no_contact_has_is_a_warning_with_any_number_of_contacts() {
+    let folder = tempfile::tempdir().unwrap();
+    let queries = queries(&folder).await;
+    let acme = "acme".parse().unwrap();
+    let warnings = async || {
+        let plan =
+            "agent: a\nsteps: [{ tool: log, when: contact.plna == 'pro', args: { message: x } }]";
+        let plan = Plan::compile(plan).unwrap();
+        let steps = crate::domain::agent::planned_steps(&plan);
+        let found = queries.warnings(&acme, &plan, &steps).await.unwrap();
+        found.into_iter().map(|it| it.nearest).collect::<Vec<_>>()
+    };
+    assert!(
+        warnings().await.is_empty(),
+        "without contacts nothing is known"
+    );
+    let count = async |names: &str| {
+        let sql = format!("INSERT INTO contact_fields SELECT 'acme', name, 1000000 FROM ({names})");
+        queries.db.execute_unprepared(&sql).await.unwrap();
+    };
+    count("SELECT 'email' AS name UNION SELECT 'plan'").await;
+    assert_eq!(warnings().await, [["plan"]]);
+    count(
+        "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1000) \
+         SELECT 'f' || n AS name FROM n",
+    )
+    .await;
+    assert!(
+        warnings().await.is_empty(),
+        "one of many names may be meant"
+    );
+}

@@ -7,9 +7,9 @@ use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait, Ite
 
 use crate::store::suspension::{blob_chunk_row, snapshot_row};
 use crate::store::{
-    activity_row, agent_row, agent_version_row, contact_row, history_row, lease_event_row,
-    lease_row, library_row, node_row, operation_result_row, operation_row, run_limit_row, run_row,
-    run_value_row, step_row, tool_row, workspace_row,
+    activity_row, agent_row, agent_version_row, contact_field_row, contact_row, history_row,
+    lease_event_row, lease_row, library_row, node_row, operation_result_row, operation_row,
+    run_limit_row, run_row, run_value_row, step_row, tool_row, workspace_row,
 };
 
 /// S1-R11: the migrated schema has every table, and each one the columns of its rows.
@@ -17,6 +17,7 @@ pub(super) async fn columns(db: &DatabaseConnection) {
     same_columns(db, activity_row::Entity).await;
     same_columns(db, agent_row::Entity).await;
     same_columns(db, agent_version_row::Entity).await;
+    same_columns(db, contact_field_row::Entity).await;
     same_columns(db, contact_row::Entity).await;
     same_columns(db, history_row::Entity).await;
     same_columns(db, run_row::Entity).await;
@@ -33,7 +34,7 @@ pub(super) async fn columns(db: &DatabaseConnection) {
     same_columns(db, blob_chunk_row::Entity).await;
     same_columns(db, operation_row::Entity).await;
     same_columns(db, operation_result_row::Entity).await;
-    let owned = "agents agent_versions blob_chunks contact_activities contacts history lease_events leases libraries nodes operation_results operations runs run_limits run_values \
+    let owned = "agents agent_versions blob_chunks contact_activities contact_fields contacts history lease_events leases libraries nodes operation_results operations runs run_limits run_values \
                  snapshots steps tools workspace_scopes users user_roles sync_cursors";
     let of_kernel =
         "outbox idempotency dead_letters desired_states kernels suspects executor_migrations";

@@ -64,7 +64,9 @@ impl World {
                 Effect::ChildRunEnded { end, .. } => self.child_ends.push(*end),
                 Effect::Limits { row, .. } => self.limits = Some(*row),
                 Effect::PlacesChanged { key } => self.freed.push(key),
-                Effect::ReplyPending { .. } | Effect::ContactEvent { .. } => {}
+                Effect::ReplyPending { .. }
+                | Effect::ContactEvent { .. }
+                | Effect::ContactFields { .. } => {}
                 Effect::RunEnded { end, .. } => self.ended.push(*end),
                 Effect::History { items, .. } => self.history.extend(items),
             }
