@@ -9,11 +9,13 @@ use serde_json::Value;
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
 mod child_runs;
+mod next_end;
 
 use crate::tool::Risk;
 
 pub use crate::page::Page;
 pub use child_runs::{ChildRunView, ParentRunView};
+pub use next_end::NextEnd;
 
 words!(RunStatus, StepStatus, HoldKind, LeaseAction);
 all_variants!(RunStatus);

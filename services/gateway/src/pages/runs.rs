@@ -1,6 +1,7 @@
 //! The runs of a workspace, newest first.
 
 use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::ListRuns;
@@ -92,24 +93,29 @@ fn filter_form(filter: &Filter) -> Markup {
     filter::form("/runs", &fields)
 }
 
-/// The first instant at which a hold of the run ends, with its label. After the deadline of a request, the run may go on
-/// waiting.
-fn next_end(run: &RunView) -> Option<(DateTime<Utc>, &'static str)> {
-    let ends = run.waiting_on.iter().filter_map(|hold| {
-        let label = match hold.kind {
-            HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => "Waits until",
-            HoldKind::Approval | HoldKind::Input | HoldKind::Handoff => "Deadline",
-        };
-        Some((hold.until?, label))
-    });
-    ends.min()
+/// The wait that ends next, and how many there are beside it.
+pub(super) fn next_end(run: &RunView, now: DateTime<Utc>, zone: Tz) -> Markup {
+    let Some(end) = run.next_end(now) else {
+        return html! {};
+    };
+    let label = match end.kind {
+        HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => "Waits until",
+        HoldKind::Approval | HoldKind::Input | HoldKind::Handoff => "Deadline",
+    };
+    html! {
+        span {
+            (label) " " (labels::instant(end.at, zone)) ", " (labels::countdown(end.at, now))
+            @if end.more > 0 { ", and " (end.more) " more" }
+        }
+    }
 }
 
 fn list(runs: &Page<RunView>, filter: &Filter, viewer: &Viewer) -> Fragment {
     let (zone, now) = (viewer.zone, viewer.now);
     // Without clocks, which move while nothing happens.
     let data = |run: &RunView| {
-        let (message, end) = (run.message.clone(), next_end(run));
+        let end = run.next_end(now).map(|end| (end.at, end.kind, end.more));
+        let message = run.message.clone();
         (run.id, run.status, message, run.paused_by.len(), end)
     };
     let data: Vec<_> = runs.items.iter().map(data).collect();
@@ -138,9 +144,7 @@ fn list(runs: &Page<RunView>, filter: &Filter, viewer: &Viewer) -> Fragment {
                                 }
                                 p.meta {
                                     span { "Started " (labels::instant(run.created_at, zone)) }
-                                    @if let Some((until, label)) = next_end(run).filter(|(until, _)| *until > now) {
-                                        span { (label) " " (labels::instant(until, zone)) ", " (labels::countdown(until, now)) }
-                                    }
+                                    (next_end(run, now, zone))
                                 }
                             }
                         }

@@ -186,11 +186,13 @@ async fn start(session: &Session, args: StartArgs) -> anyhow::Result<ExitKind> {
     })
 }
 
-/// `UNTIL` is the first deadline of what the run waits for.
+/// `UNTIL` is the first deadline of what the run waits for, with the number of its other waits.
 fn row(it: &RunView) -> [String; 7] {
     let created_at = instant(it.created_at);
-    let until = it.waiting_on.iter().filter_map(|hold| hold.until).min();
-    let until = until.map(instant);
+    let until = it.next_end(DateTime::UNIX_EPOCH).map(|end| {
+        let more = (end.more > 0).then(|| format!(" and {} more", end.more));
+        format!("{}{}", instant(end.at), more.unwrap_or_default())
+    });
     cells![
         it.id, it.agent, it.status, it.contact, created_at, until, it.message
     ]

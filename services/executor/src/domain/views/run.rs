@@ -161,10 +161,12 @@ impl Run {
     }
 
     fn live_message(&self, now: DateTime<Utc>) -> String {
-        let next = self.holds().find_map(|(step, hold)| match hold.timer {
-            Timer::Set { due, .. } => Some((step, hold, millis_between(now, due))),
+        let timers = self.holds().filter_map(|(step, hold)| match hold.timer {
+            Timer::Set { due, .. } => Some((step, hold, due)),
             Timer::Frozen { .. } => None,
         });
+        let next = timers.min_by_key(|(_, _, due)| *due);
+        let next = next.map(|(step, hold, due)| (step, hold, millis_between(now, due)));
         let mut at_work = self.steps.iter().filter(|step| step.on_people().is_none());
         let at_work = at_work.find_map(|step| {
             let what = match step.phase.at_worker()? {

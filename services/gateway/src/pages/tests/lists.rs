@@ -1,9 +1,12 @@
-//! The users that a request is addressed to.
+//! The users that a request is addressed to, and the waits of runs in lists.
 
-use serde_json::json;
+use chrono_tz::Tz;
+use holdpoint_contracts::run::RunView;
+use serde_json::{Value, json};
 
 use super::super::card::card;
 use super::super::request_forms::is_addressed_to;
+use super::super::runs::next_end;
 use super::super::session::SignedInUser;
 use super::{at, read, request};
 
@@ -69,4 +72,47 @@ fn an_assignee_does_not_exclude_other_voters() {
     assert!(text.contains("Reject"), "{text}");
     let text = read(&card(&eve, &voted, None));
     assert!(text.contains(" Approve "), "{text}");
+}
+
+/// Words 7: a list shows the wait that ends next, and counts the others.
+#[test]
+fn a_list_shows_the_next_end_and_counts_the_other_waits() {
+    let of = |ends: &[Option<&str>]| {
+        let waits = ends.iter().enumerate().map(|(number, until)| {
+            json!({
+                "id": format!("hold_00000000000000000000000000000001-{}", number + 1),
+                "kind": if number == 0 { "approval" } else { "timer" }, "step": "s",
+                "since": at(), "until": until, "remaining_ms": null, "then": "",
+            })
+        });
+        let run: RunView = serde_json::from_value(json!({
+            "id": "run_00000000000000000000000000000001", "agent": "outreach", "version": 1,
+            "status": "waiting", "message": "", "contact": null, "labels": {},
+            "waiting_on": waits.collect::<Vec<Value>>(), "paused_by": [], "result": null,
+            "failure": null, "clocks": { "active_ms": 0, "queued_ms": 0, "human_ms": 0 },
+            "created_at": at(),
+        }))
+        .unwrap();
+        read(&next_end(&run, at(), Tz::UTC))
+    };
+    let (passed, soon, late) = (
+        Some("2025-12-31T00:00:00Z"),
+        Some("2026-01-02T00:00:00Z"),
+        Some("2026-01-06T00:00:00Z"),
+    );
+    assert_eq!(of(&[]), "");
+    assert_eq!(of(&[passed]), "", "a request may go on after its deadline");
+    let one = of(&[soon]);
+    assert!(
+        one.starts_with("Deadline ") && !one.contains("more"),
+        "{one}"
+    );
+    let three = of(&[passed, late, soon]);
+    assert!(
+        three.starts_with("Waits until ") && three.contains("2 Jan"),
+        "{three}"
+    );
+    assert!(three.ends_with(", and 2 more"), "{three}");
+    let open = of(&[None, late]);
+    assert!(open.ends_with(", and 1 more"), "{open}");
 }

@@ -208,3 +208,23 @@ fn a_hold_without_a_step_has_no_empty_brackets() {
     let text = show::facts(&taken, None);
     assert!(text.contains("handoff, without a deadline"), "{text}");
 }
+
+/// Words 7: the list shows the wait that ends next, and counts the others.
+#[test]
+fn the_list_shows_the_next_end_and_counts_the_other_waits() {
+    let wait = |until: Value| {
+        json!({
+            "id": "hold_00000000000000000000000000000001-1", "kind": "timer", "step": "s",
+            "since": "2026-01-01T12:00:00Z", "until": until, "remaining_ms": null, "then": "",
+        })
+    };
+    let until = |waits: &[Value]| super::row(&run(&json!({ "waiting_on": waits })))[5].clone();
+    let (early, late) = (
+        wait(json!("2026-01-02T12:00:00Z")),
+        wait(json!("2026-01-06T12:00:00Z")),
+    );
+    assert_eq!(until(&[]), "");
+    assert_eq!(until(&[early.clone()]), "2026-01-02 12:00:00");
+    let three = until(&[late, wait(Value::Null), early]);
+    assert_eq!(three, "2026-01-02 12:00:00 and 2 more");
+}
