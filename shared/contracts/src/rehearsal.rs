@@ -157,6 +157,9 @@ pub struct RehearsedRun {
     pub ended_at: Option<DateTime<Utc>>,
     /// The steps of the plan that did something: they called a tool, waited or asked people.
     pub steps_reached: Vec<String>,
+    /// The steps that its planner made, after those of the agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub generated_steps: Vec<String>,
     /// How many calls each tool gets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<String, u64>,
@@ -359,7 +362,7 @@ impl Rehearsal {
 }
 
 impl RehearsalSummary {
-    /// Over runs, which may be without their timelines, and the steps of their plan.
+    /// Over runs, which may be without their timelines, and the steps of their agent.
     #[must_use]
     pub fn of(runs: &[RehearsedRun], steps: &[String]) -> Self {
         let mut summary = Self::default();
@@ -377,7 +380,10 @@ impl RehearsalSummary {
         }
         let reached = runs.iter().flat_map(|run| &run.steps_reached);
         let reached: BTreeSet<&String> = reached.collect();
-        let unreached = steps.iter().filter(|step| !reached.contains(step));
+        let generated = runs.iter().flat_map(|run| &run.generated_steps);
+        let mut seen = BTreeSet::new();
+        let all = steps.iter().chain(generated);
+        let unreached = all.filter(|step| !reached.contains(step) && seen.insert(*step));
         summary.unreached_steps = unreached.cloned().collect();
         let of = |is: fn(&RehearsedRun) -> bool| {
             let runs = runs.iter().filter(move |run| is(run));

@@ -28,6 +28,7 @@ use holdpoint_contracts::rehearsal::{
 use holdpoint_contracts::run::{RunStatus, StepStatus};
 use holdpoint_ids::{ContactId, RunId};
 
+use crate::domain::model::plan::Plan;
 use crate::domain::model::run::{Run, Signal};
 use crate::domain::model::time::after;
 use crate::domain::rehearsal::in_memory_run::{ExternalChange, InMemoryRun};
@@ -164,7 +165,10 @@ fn finished(
     for dispatch in &state.dispatched {
         state.recorder.withdraw_call(dispatch);
     }
-    let steps_reached = steps_reached(setup, &state);
+    let plan = state.plan();
+    let steps_reached = steps_reached(plan, &state);
+    let generated = plan.steps.iter().skip(setup.plan.plan.steps.len());
+    let generated_steps = generated.map(|step| step.id.clone()).collect();
     let stopped_by = state.stopped_by;
     let recorded = state.recorder.finish();
     let view = match (&state.run, state.refused) {
@@ -181,6 +185,7 @@ fn finished(
         message: view.message,
         ended_at: view.ended_at,
         steps_reached,
+        generated_steps,
         calls: recorded.calls,
         requests: recorded.requests,
         users: recorded.users,
@@ -204,6 +209,7 @@ fn refused_run(
         message: format!("The run cannot start: {}", refused.detail),
         ended_at: Some(setup.start_at),
         steps_reached: Vec::new(),
+        generated_steps: Vec::new(),
         calls: BTreeMap::new(),
         requests: BTreeMap::new(),
         users: BTreeMap::new(),
@@ -214,9 +220,9 @@ fn refused_run(
     }
 }
 
-fn steps_reached(setup: &RehearsalSetup, state: &InMemoryRun<'_>) -> Vec<String> {
+fn steps_reached(plan: &Plan, state: &InMemoryRun<'_>) -> Vec<String> {
     let steps = state.run.as_ref().map_or(&[][..], |run| &run.steps);
-    let planned = setup.plan.plan.steps.iter().zip(steps);
+    let planned = plan.steps.iter().zip(steps);
     let reached = planned.filter(|(planned, step)| {
         let has_not_begun = matches!(
             step.phase.status(),

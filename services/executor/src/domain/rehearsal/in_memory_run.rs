@@ -23,6 +23,7 @@ use crate::domain::decision::{Lookup, Outcome, Undecided};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::input::{Input, RunInput};
 use crate::domain::model::contact::{ACTIVITIES_SHOWN, ContactActivity};
+use crate::domain::model::plan::Plan;
 use crate::domain::model::run::{Run, Signal};
 use crate::domain::model::step_row::StepRow;
 use crate::domain::need::{Aggregate, Fact, GENERATED_PLAN, Key, KnownUser, Need, PlanFact};
@@ -116,6 +117,12 @@ impl<'s> InMemoryRun<'s> {
             kept_bytes: 0,
             stopped_by: None,
         }
+    }
+
+    /// The plan of its agent, or the one that its planner made.
+    pub(super) fn plan(&self) -> &Plan {
+        let plan = self.generated_plan.as_ref();
+        &plan.unwrap_or(&self.setup.plan).plan
     }
 
     /// Whether the run has used its memory.

@@ -1,6 +1,7 @@
 //! Rehearsals of small agents.
 
 mod audiences;
+mod generated_plans;
 mod limits;
 mod policies;
 mod registered_tools;

@@ -23,6 +23,7 @@ fn run(contact: &str) -> RehearsedRun {
         message: "completed".to_owned(),
         ended_at: Some(at()),
         steps_reached: Vec::new(),
+        generated_steps: Vec::new(),
         calls: [("mail".to_owned(), 1)].into(),
         requests: [].into(),
         users: [].into(),
