@@ -29,6 +29,7 @@ mod a_form_keeps_its_order;
 mod a_freed_place_starts_one_run;
 mod a_full_disk_loses_no_work;
 mod a_gated_step_waits_for_the_user_directory;
+mod a_gateway_dies_in_a_rehearsal;
 mod a_hanging_mail_server_delays_no_other_delivery;
 mod a_hold_calls_back;
 mod a_hold_needs_no_agent;

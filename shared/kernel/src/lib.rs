@@ -15,7 +15,6 @@
 //! - Of two writers of one aggregate one wins, and the other decides again.
 
 mod completion;
-pub mod crash;
 mod dead_letters;
 mod desired_states;
 mod erasure;

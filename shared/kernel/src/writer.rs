@@ -19,6 +19,7 @@ use holdpoint_bus::Bus;
 use holdpoint_clock::Clock;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_decision::Decider;
+use holdpoint_store::crash::{self, Point};
 use holdpoint_store::{StoreError, TableWriter, is_conflict};
 use sea_orm::{DbErr, RuntimeErr};
 use tokio::sync::mpsc;
@@ -28,7 +29,6 @@ use self::commit::{CommitError, CommitInput, StateCache, commit, delete_complete
 use self::delayed_replies::{DelayedReplies, DelayedReply};
 use self::next_batch::{TAKE_MAX, gather, next_batch};
 use crate::completion::CompletionQueue;
-use crate::crash::{self, Point};
 use crate::dead_letters::requests::DeadLetterCommand;
 use crate::error_chain::error_chain;
 use crate::origin::{Disposition, FinishedTask};

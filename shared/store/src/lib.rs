@@ -6,6 +6,7 @@
 mod checkpoint;
 mod column_row;
 mod connection;
+pub mod crash;
 mod guard;
 mod rows;
 mod session;

@@ -15,6 +15,7 @@ use holdpoint_contracts::rehearsal::{
     STORED_CONTACTS_MAX, StoredRehearsal,
 };
 use holdpoint_ids::{AgentName, ContactId, UserName, Workspace};
+use holdpoint_store::crash::Point;
 use holdpoint_store::{
     BrokenRow as _, StoreError, Transaction, begin_write, insert_rows, mark_for_compaction,
 };
@@ -28,6 +29,7 @@ use sea_orm::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::crash_points::{commit, pass};
 use super::row_id::row_id;
 
 /// A rehearsal whose gateway has written nothing for so long was interrupted. A page of runs takes less.
@@ -118,7 +120,7 @@ pub(crate) async fn add(
     };
     insert_runs(&tx, &page).await?;
     drop_oldest(&tx, new).await?;
-    tx.commit().await?;
+    commit(tx, "start_rehearsal").await?;
     Ok(Some(RehearsalId(id)))
 }
 
@@ -183,7 +185,7 @@ pub(crate) async fn append(
         return Ok(false);
     }
     insert_runs(&tx, page).await?;
-    tx.commit().await?;
+    commit(tx, "rehearse_contacts").await?;
     Ok(true)
 }
 
@@ -213,7 +215,10 @@ pub(crate) async fn end(
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
     let ending = end_running(status, detail, now).filter(rehearsal::Column::Id.eq(id.0));
-    Ok(ending.exec(writer).await?.rows_affected > 0)
+    pass(Point::Decided, "end_rehearsal");
+    let ended = ending.exec(writer).await?.rows_affected > 0;
+    pass(Point::Committed, "end_rehearsal");
+    Ok(ended)
 }
 
 /// Ends all running rehearsals that a filter leaves.
@@ -234,10 +239,12 @@ pub(crate) async fn interrupt(
     writer: &impl ConnectionTrait,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    end_running(RehearsalStatus::Interrupted, Some(INTERRUPTED), now)
+    let interrupted = end_running(RehearsalStatus::Interrupted, Some(INTERRUPTED), now)
         .filter(rehearsal::Column::SeenAt.lt(now - SILENT_MAX))
-        .exec(writer)
-        .await?;
+        .exec(writer);
+    if interrupted.await?.rows_affected > 0 {
+        pass(Point::Committed, "interrupt_rehearsals");
+    }
     Ok(())
 }
 
@@ -383,7 +390,7 @@ pub(crate) async fn forget(
     }
     let tx = begin_write(writer).await?;
     delete(&tx, old).await?;
-    tx.commit().await
+    commit(tx, "forget_rehearsals").await
 }
 
 /// Deletes the runs of a contact, and cancels the running rehearsals of its workspace, which could add one.

@@ -15,13 +15,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use holdpoint_bus::{Bus, BusError, Outgoing};
 use holdpoint_store::StoreError;
+use holdpoint_store::crash::{self, Point};
 use sea_orm::DatabaseConnection;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::backlog::{Backlog, Unpublished, try_publish};
 use super::rows::{self, OutboxEntry};
-use crate::crash::{self, Point};
 use crate::desired_states::rows::Unacknowledged;
 use crate::desired_states::sender::Sender;
 use crate::error_chain::error_chain;

@@ -7,12 +7,12 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::message::Reply;
 use holdpoint_contracts::problem::{BATCH_ABORTED, Problem};
 use holdpoint_decision::Decider;
+use holdpoint_store::crash::{self, Point};
 use holdpoint_store::{StoreError, TableWriter, Transaction};
 
 use super::batch::{Batch, InputReply, Slot};
 use super::delayed_replies::{DelayedReplies, DelayedReply};
 use crate::completion::Completed;
-use crate::crash::{self, Point};
 use crate::idempotency::{self, KnownKeys};
 use crate::outbox::publisher::CommittedBatch;
 use crate::reply::{TaskReply, reply_json};

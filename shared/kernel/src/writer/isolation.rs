@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use holdpoint_store::crash::{self, Point};
+
 use super::{Writer, verbs};
-use crate::crash::{self, Point};
 use crate::error_chain::error_chain;
 use crate::intake::decode::decode;
 use crate::isolation::ISOLATED;
