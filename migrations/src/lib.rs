@@ -136,6 +136,7 @@ service!(executor:
     "0058_libraries" => [include_str!("executor/0058_libraries.sql")],
     "0063_blobs" => [include_str!("executor/0063_blobs.sql")],
     "0064_contact_fields" => [include_str!("executor/0064_contact_fields.sql")],
+    "0066_called_tools" => [include_str!("executor/0066_called_tools.sql")],
 );
 service!(gateway:
     "0001_initial" => [super::USER_DIRECTORY, include_str!("gateway/0001_initial.sql")],

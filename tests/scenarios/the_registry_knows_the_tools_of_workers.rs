@@ -234,3 +234,85 @@ async fn a_command_shows_no_secret() {
         );
     }
 }
+
+/// S2-R2, S2-R15: a tool gets the hidden parts of its call, and no view shows them. The row of the step keeps what counted
+/// at the call.
+#[tokio::test]
+async fn hidden_parts_of_a_call_are_shown_nowhere() {
+    const KEY: &str = "k-471147114711";
+    let world = World::with_real_time().await;
+    let mut hiding = entry("high", &json!({}));
+    hiding["redaction"] = json!(["args.key", "result.token"]);
+    hiding["env"] = json!({ "CRM": "{{ secret.CRM_KEY }}" });
+    let script = "cat > /dev/null; echo '{\"token\":\"t-08150815\",\"said\":\"k-471147114711\"}'";
+    hiding["command"] = json!(["sh", "-c", script]);
+    let worker = Toolbox::with_env(&world.up, hiding, &[("HOLDPOINT_SECRET_CRM_KEY", "c-1")]).await;
+    let tool = until_known(&world, |tool| !tool["nodes"].is_null()).await;
+    assert_eq!(tool["redaction"], json!(["args.key", "result.token"]));
+    let steps = json!([
+        { "id": "merge", "tool": TOOL, "args": { "key": KEY, "n": 1 } },
+        { "id": "note", "tool": "log", "when": "$merge.token == \"t-08150815\"", "args": { "message": "done" } },
+    ]);
+    world.agent("merges", steps).await;
+    let run = world.start_run("merges", json!({})).await;
+    let asked = world.until_status(&run, "awaiting_approval").await;
+    let (_, open) = world.up.get("/requests?limit=100").await.unwrap();
+    assert_eq!(
+        open["items"][0]["items"][0]["args"]["key"], "[redacted]",
+        "{open}"
+    );
+    let approve = json!({ "approved_steps": ["merge"], "edited_args": { "merge": { "key": "[redacted]", "n": 2 } } });
+    let (status, approved) = world
+        .up
+        .post(&format!("/runs/{run}/approve"), &approve)
+        .await
+        .unwrap();
+    assert_eq!(status, 200, "{approved}");
+    let done = world.until_status(&run, "completed").await;
+    let step = &done["steps"][0];
+    assert_eq!(step["request"], json!({ "key": "[redacted]", "n": 2 }));
+    assert_eq!(
+        step["response"]["data"],
+        json!({ "token": "[redacted]", "said": "[redacted]" })
+    );
+    assert_eq!(
+        done["steps"][1]["status"], "completed",
+        "the condition sees the token"
+    );
+    assert_eq!(
+        (
+            &step["risk"],
+            &step["waiting_confirm"],
+            &step["app"],
+            &step["credential_id"]
+        ),
+        (
+            &json!("high"),
+            &json!(true),
+            &json!("crm"),
+            &json!("CRM_KEY")
+        )
+    );
+    let (_, history) = world
+        .up
+        .get(&format!("/runs/{run}/history?limit=500"))
+        .await
+        .unwrap();
+    let path = format!("/requests/{}", open["items"][0]["id"].as_str().unwrap());
+    let (_, request) = world.up.get(&path).await.unwrap();
+    let (_, mails) = world.up.get("/mails").await.unwrap();
+    for shown in [&asked, &open, &done, &history, &request, &mails] {
+        let text = shown.to_string();
+        assert!(
+            !text.contains(KEY) && !text.contains("t-08150815"),
+            "{text}"
+        );
+    }
+    // An operator lowers the risk later: what has counted stays.
+    let word = json!({ "name": TOOL, "risk": "low", "seen": tool["seen"], "redaction": [] });
+    assert_eq!(world.up.post("/tools", &word).await.unwrap().0, 201);
+    let after = world.until_status(&run, "completed").await;
+    assert_eq!(after["steps"][0]["risk"], "high");
+    assert_eq!(after["steps"][0]["request"]["key"], "[redacted]");
+    worker.terminate().await;
+}

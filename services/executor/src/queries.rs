@@ -47,6 +47,7 @@ use holdpoint_contracts::run::{Page, RunView, StepView};
 use holdpoint_contracts::subject::Parts;
 use holdpoint_contracts::suspension::{EndedRuns, GetBlob, GetSnapshot, GetStepBlob};
 use holdpoint_contracts::tool::{Risk, built_in_risk};
+use holdpoint_holds::redaction::{ARGS, redact};
 use holdpoint_ids::{AgentName, RunId, Workspace};
 use holdpoint_kernel::{Queries, check_limit, cut_items, cut_page, read_query, write_reply};
 use holdpoint_store::StoreError;
@@ -59,8 +60,9 @@ use crate::domain::agent::{planned_limits, planned_steps};
 use crate::domain::plan::Plan;
 use crate::domain::run::fan_out::approval_name;
 use crate::domain::run::{StepApproval, original_args_name};
+use crate::domain::stored_steps::StoredSteps;
 use crate::domain::tool::is_built_in;
-use crate::domain::view::{ORIGINAL_ARGS_BYTES_MAX, StoredSteps, shown_input, within_view};
+use crate::domain::view::{ORIGINAL_ARGS_BYTES_MAX, shown_input, within_view};
 use crate::domain::{Agent, Contact, Fact, Need, Refusal, Run, ToolEntry};
 use crate::store;
 use overlay::Overlay;
@@ -388,9 +390,10 @@ impl ExecutorQueries {
         })
     }
 
-    /// The risk of each tool. A step on a tool of high risk needs an approval, also before it has asked for one (S2-R2).
+    /// The risk of each tool that was not called yet. A step on a tool of high risk needs an approval, also before it has asked for one (S2-R2).
     async fn add_risks(&self, run: &Run, steps: &mut [StepView]) -> Result<(), StoreError> {
-        let names = steps.iter().filter_map(|step| step.tool.clone());
+        let uncalled = steps.iter().filter(|step| step.risk.is_none());
+        let names = uncalled.filter_map(|step| step.tool.clone());
         let names: BTreeSet<_> = names.filter(|name| !is_built_in(name.as_str())).collect();
         let entries = if names.is_empty() {
             BTreeMap::new()
@@ -399,6 +402,10 @@ impl ExecutorQueries {
         };
         for step in steps {
             let Some(name) = &step.tool else { continue };
+            // What counted at the call stays, whatever the registry says now.
+            if step.risk.is_some() {
+                continue;
+            }
             let entry = entries.get(name).filter(|entry| !entry.is_deleted());
             let is_built_in = is_built_in(name.as_str());
             let built_in = is_built_in.then(|| built_in_risk(name.as_str()));
@@ -412,10 +419,10 @@ impl ExecutorQueries {
     async fn add_original_args(
         &self,
         run: &Run,
-        edited: &[String],
+        edited: &BTreeMap<String, Vec<String>>,
         steps: &mut [StepView],
     ) -> Result<(), StoreError> {
-        let names: Vec<_> = edited.iter().map(|id| original_args_name(id)).collect();
+        let names: Vec<_> = edited.keys().map(|id| original_args_name(id)).collect();
         if names.is_empty() {
             return Ok(());
         }
@@ -427,7 +434,10 @@ impl ExecutorQueries {
             let args = found.iter().find(|(known, _)| *known == need);
             if let (Some(approval), Some((_, Fact::Value(args)))) = (&mut step.approval_state, args)
             {
-                approval.original_args = Some(within_view(&mut left, (**args).clone()));
+                let mut args = (**args).clone();
+                let hidden = edited.get(&step.id).map_or(&[][..], Vec::as_slice);
+                redact(&mut args, ARGS, hidden);
+                approval.original_args = Some(within_view(&mut left, args));
             }
         }
         Ok(())

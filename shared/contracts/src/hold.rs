@@ -165,8 +165,11 @@ pub struct ApprovalItem {
     /// Version and revision of a registered tool, such as `1.2+3`: a changed registration is another call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The resolved arguments.
+    /// The resolved arguments, without the parts in `redaction`.
     pub args: Value,
+    /// Parts of the arguments that are hidden. The digest covers them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub redaction: Vec<String>,
     /// JSON Schema of the arguments, also of edited ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args_schema: Option<Value>,

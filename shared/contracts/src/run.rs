@@ -243,9 +243,16 @@ pub struct StepView {
     pub kind: String,
     pub status: StepStatus,
     pub tool: Option<ToolName>,
-    /// The present risk of the tool (S2-R15). None: the step calls no tool, or nothing is registered for it.
+    /// The risk of the tool at the newest call (S2-R15); before that, its present risk. None: the step calls no tool, or
+    /// nothing is registered for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk: Option<Risk>,
+    /// The system that the tool called: the host of an HTTP tool, or the name of the tool before its first dot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<String>,
+    /// Names of the secrets in the definition of the tool, separated by commas (S2-R15).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credential_id: Option<String>,
     /// One line for people: what this step does.
     pub action: String,
     /// The arguments as they were resolved.

@@ -102,6 +102,9 @@ pub struct ToolSpec {
     /// Names of the secrets that its nodes resolve for it, so that an approval covers them. Only nodes state them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
+    /// Parts of arguments and results that no view shows, such as `args.card.number`. Nodes may only add some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redaction: Option<Vec<String>>,
     /// The call: arguments are the JSON body, a 2xx JSON response is the result. None: workers offer the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<HttpCall>,
@@ -121,6 +124,7 @@ impl ToolSpec {
             timeout: None,
             retry: None,
             secrets: Vec::new(),
+            redaction: None,
             http: None,
         }
     }

@@ -10,6 +10,7 @@ pub mod json_schema;
 pub mod ladder;
 pub mod limits;
 mod recipient;
+pub mod redaction;
 pub mod resolved_policies;
 
 #[cfg(any(test, feature = "fixtures"))]

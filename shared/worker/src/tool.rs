@@ -105,6 +105,9 @@ pub struct ToolDefinition {
     /// Names of the secrets that the tool uses. A tool with other secrets is another version, so approvals are asked
     /// again.
     pub secrets: BTreeSet<String>,
+    /// Parts of arguments and results that no view shows, such as `args.card.number` or `result.token`. A worker may
+    /// add some later. Only an operator shows one again.
+    pub redaction: BTreeSet<String>,
 }
 
 /// Makes a tool from an asynchronous closure. A step on a tool of risk `high` starts only with an approval.

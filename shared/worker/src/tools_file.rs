@@ -16,6 +16,7 @@ use holdpoint_contracts::duration::{self, DurationError};
 use holdpoint_contracts::secret::{ADDRESS_ERROR, SecretPart, read_references};
 use holdpoint_contracts::tool::{HttpCall, Risk};
 use holdpoint_holds::json_schema::schema_error;
+use holdpoint_holds::redaction::paths_error;
 use holdpoint_ids::{IdError, NodeName, ToolName};
 use serde::Deserialize;
 use serde_json::Value;
@@ -84,6 +85,9 @@ pub enum ToolsFileError {
     /// A number or a time outside the limits of `retry`.
     #[error("tool `{tool}`: {error}")]
     Retry { tool: ToolName, error: String },
+    /// A path that names no part of arguments or results, or too many.
+    #[error("tool `{tool}`: {error}")]
+    Redaction { tool: ToolName, error: String },
     /// A reference to a secret in `env` or `http`.
     #[error("tool `{tool}`: {error}")]
     Secret { tool: ToolName, error: &'static str },
@@ -111,7 +115,7 @@ impl fmt::Debug for ToolsFile {
 
 impl ToolsFile {
     /// Reads YAML or JSON: `{node, tools: [{name, risk, version?, idempotent?,
-    /// args_schema?, result_schema?, timeout?, retry?, env?, command: [..] | http: {method?, url, headers?}}]}`. `http` makes the HTTP
+    /// args_schema?, result_schema?, timeout?, retry?, redaction?, env?, command: [..] | http: {method?, url, headers?}}]}`. `http` makes the HTTP
     /// calls, and `url` is the API's address for commands. A command without `timeout` has [`COMMAND_TIMEOUT`].
     ///
     /// # Errors
@@ -162,6 +166,8 @@ struct Entry {
     result_schema: Option<Value>,
     timeout: Option<String>,
     retry: Option<ToolRetry>,
+    #[serde(default)]
+    redaction: BTreeSet<String>,
     /// Additional variables of the command.
     #[serde(default)]
     env: Variables,
@@ -221,6 +227,13 @@ impl Entry {
                 error,
             });
         }
+        let redaction: Vec<_> = self.redaction.iter().cloned().collect();
+        if let Some(error) = paths_error(&redaction) {
+            return Err(ToolsFileError::Redaction {
+                tool: tool(),
+                error,
+            });
+        }
         Ok(ToolDefinition {
             version: self.version.clone(),
             args_schema: self.args_schema.clone(),
@@ -228,6 +241,7 @@ impl Entry {
             timeout: self.timeout.as_ref().map(|_| timeout),
             retry: self.retry.clone(),
             secrets,
+            redaction: self.redaction.clone(),
         })
     }
 

@@ -191,6 +191,15 @@ pub fn evaluate(condition: &str, scope: &Scope<'_>) -> Result<Condition, EvalErr
     }
 }
 
+/// The values of a condition in another scope, such as one without hidden values.
+pub fn seen_values(condition: &str, scope: &Scope<'_>) -> BTreeMap<String, Value> {
+    let known = |id: &str| scope.knows(id);
+    let program = Program::compile(condition, &known);
+    program
+        .map(|program| program.values(scope))
+        .unwrap_or_default()
+}
+
 /// What is left to the arguments of one step.
 struct Budget {
     /// Most bytes of what they become.

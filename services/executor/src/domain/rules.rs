@@ -35,6 +35,7 @@ pub(crate) mod operation_items;
 pub(crate) mod pauses;
 pub(crate) mod person_holds;
 pub(crate) mod places;
+pub(crate) mod redaction;
 pub(crate) mod released_steps;
 pub(crate) mod resolved_args;
 pub(crate) mod result_schema;

@@ -15,7 +15,7 @@ use crate::domain::decision::{Lookup, LookupFn, Undecided};
 use crate::domain::effect::{Effect, Reply};
 use crate::domain::model::plan::{PlannedStep, StepPart};
 use crate::domain::model::run::{INCIDENTS_MAX, Phase, Run, Step, StepPhase};
-use crate::domain::model::step_row::StepRow;
+use crate::domain::model::step_row::{CalledTool, StepRow};
 use crate::domain::need::{Fact, Need, PlanFact};
 use crate::domain::refusal::{REASON_CHARS_MAX, Refusal};
 use crate::domain::step_response::ended_result;
@@ -40,6 +40,7 @@ pub(crate) fn refuse_ended_run(transition: &RunTransition<'_>) -> Result<(), Und
 #[derive(Debug, Default)]
 pub(crate) struct RowData {
     pub(crate) tool: Option<String>,
+    pub(crate) called: Option<Box<CalledTool>>,
     pub(crate) request: Option<Value>,
     pub(crate) response: Option<ActionResult>,
     pub(crate) error_code: Option<String>,
@@ -312,6 +313,7 @@ impl<'a> RunTransition<'a> {
         let response = data.response.or_else(ended);
         let row = StepRow {
             tool: data.tool,
+            called: data.called,
             request: data.request,
             response,
             error_code: data.error_code,

@@ -3,4 +3,5 @@
 pub mod handoff_briefing;
 pub mod hold_messages;
 pub mod run;
+pub mod stored_steps;
 pub mod warm_lead;

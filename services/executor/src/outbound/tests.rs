@@ -128,6 +128,7 @@ pub(crate) fn step_row(run: RunId, status: StepStatus) -> StepRow {
         step: "step-01".to_owned(),
         status,
         tool: None,
+        called: None,
         request: None,
         response: None,
         error_code: None,

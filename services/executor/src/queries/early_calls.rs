@@ -3,6 +3,7 @@
 use holdpoint_contracts::run::{EarlyCall, StepStatus, StepView};
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_holds::limits::APPROVED_ARGS_BYTES_MAX;
+use holdpoint_holds::redaction::{ARGS, redact};
 use holdpoint_store::StoreError;
 use serde_json::Value;
 
@@ -47,9 +48,11 @@ impl ExecutorQueries {
             }
             let version = entry.version();
             let digest = call_digest(tool, version.as_deref(), &args);
+            let mut shown = args;
+            redact(&mut shown, ARGS, &entry.redaction());
             step.early_call = digest.map(|digest| EarlyCall {
                 version,
-                args,
+                args: shown,
                 digest,
             });
         }

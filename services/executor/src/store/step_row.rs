@@ -12,7 +12,7 @@ use sea_orm::sea_query::{Alias, Expr, Func, OnConflict};
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
 use super::run_value_row::find_pairs;
-use crate::domain::{Fact, Need, StepRow};
+use crate::domain::{CalledTool, Fact, Need, StepRow};
 
 #[sea_orm::model]
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -35,6 +35,11 @@ pub struct Model {
     pub attempts: i32,
     pub dispatch: i64,
     pub failed_attempts: Option<String>,
+    pub risk: Option<String>,
+    pub waiting_confirm: Option<bool>,
+    pub app: Option<String>,
+    pub credential_id: Option<String>,
+    pub redaction: Option<String>,
 }
 
 impl ActiveModelBehavior for ActiveModel {}
@@ -70,6 +75,8 @@ impl<'r> Merged<'r> {
         let json = |value: Result<String, serde_json::Error>| value.map_err(Entity::broken);
         let request = self.last(|row| row.request.as_ref());
         let response = self.last(|row| row.response.as_ref());
+        let called = self.last(|row| row.called.as_deref());
+        let hidden = called.map(|called| serde_json::to_string(&called.redaction));
         let mut failed = self.0.iter().rev().map(|row| &row.failed_attempts);
         let failed = failed.find(|it| !it.is_empty());
         Ok(Some(ActiveModel {
@@ -88,6 +95,11 @@ impl<'r> Merged<'r> {
             attempts: Set(i32::try_from(newest.attempts).map_err(Entity::broken)?),
             dispatch: Set(i64::try_from(newest.dispatch).map_err(Entity::broken)?),
             failed_attempts: Set(failed.map(serde_json::to_string).map(json).transpose()?),
+            risk: Set(called.map(|called| called.risk.to_string())),
+            waiting_confirm: Set(called.map(|called| called.waiting_confirm)),
+            app: Set(called.map(|called| called.app.clone())),
+            credential_id: Set(called.map(|called| called.credential_id.clone())),
+            redaction: Set(hidden.map(json).transpose()?),
         }))
     }
 }
@@ -154,12 +166,14 @@ pub(super) fn read(row: Model) -> Result<StepRow, StoreError> {
     let request = row.request.as_deref().map(serde_json::from_str);
     let response = row.response.as_deref().map(serde_json::from_str);
     let failed = row.failed_attempts.as_deref().map(serde_json::from_str);
-    let node = row.claimed_by.map(|node| node.parse());
+    let node = row.claimed_by.as_deref().map(str::parse);
+    let called = read_called(&row)?;
     Ok(StepRow {
         run: RunId::from_uuid(row.run_id),
         step: row.step_id,
         status: Entity::word(row.status)?,
         tool: row.tool,
+        called: called.map(Box::new),
         request: request.transpose().map_err(Entity::broken)?,
         response: response.transpose().map_err(Entity::broken)?,
         error_code: row.error_code,
@@ -176,6 +190,23 @@ pub(super) fn read(row: Model) -> Result<StepRow, StoreError> {
             .unwrap_or_default(),
         is_reset: false,
     })
+}
+
+fn read_called(row: &Model) -> Result<Option<CalledTool>, StoreError> {
+    let Some(risk) = row.risk.clone() else {
+        return Ok(None);
+    };
+    let redaction = row.redaction.as_deref().map(serde_json::from_str);
+    Ok(Some(CalledTool {
+        risk: Entity::word(risk)?,
+        waiting_confirm: row.waiting_confirm.unwrap_or_default(),
+        app: row.app.clone().unwrap_or_default(),
+        credential_id: row.credential_id.clone().unwrap_or_default(),
+        redaction: redaction
+            .transpose()
+            .map_err(Entity::broken)?
+            .unwrap_or_default(),
+    }))
 }
 
 /// The requests of steps, for the wanted pairs of run and step.
@@ -269,8 +300,13 @@ async fn queued_rows(
 }
 
 /// The columns that a retry of the run begins anew.
-const OF_ATTEMPT: [Column; 9] = [
+const OF_ATTEMPT: [Column; 14] = [
     Column::Tool,
+    Column::Risk,
+    Column::WaitingConfirm,
+    Column::App,
+    Column::CredentialId,
+    Column::Redaction,
     Column::Request,
     Column::Response,
     Column::ErrorCode,

@@ -67,6 +67,7 @@ async fn postgres_behaves_as_sqlite_does() {
     one_winner(&database("one_winner").await).await;
     columns(&database("columns").await).await;
     step_rows::keep(&database("steps_keep").await).await;
+    step_rows::keep_the_newest_call(&database("steps_called").await).await;
     step_rows::keep_their_failures(&database("steps_reset").await).await;
     step_rows::are_read_by_name(&database("steps_named").await).await;
     labels(&database("labels").await).await;
@@ -122,6 +123,7 @@ async fn the_migrated_columns_are_those_of_the_entities() {
 async fn a_step_row_keeps_what_a_later_word_does_not_set() {
     let (_dir, db) = sqlite().await;
     step_rows::keep(&db).await;
+    step_rows::keep_the_newest_call(&db).await;
 }
 
 /// API `POST /runs/{run}/retry`

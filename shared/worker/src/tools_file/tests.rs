@@ -380,3 +380,21 @@ async fn a_command_gets_no_variable_of_its_worker_that_is_not_listed() {
     let named = tools[1].call(&asked(json!({}))).await.unwrap().data;
     assert_eq!(named, Value::from(kept));
 }
+
+/// S2-R2: a worker with a path that hides nothing does not start.
+#[test]
+fn a_file_states_hidden_parts() {
+    let file = |path: &str| {
+        let tool = json!({ "name": "x", "risk": "low", "command": ["cat"],
+            "redaction": ["result.token", path] });
+        read(&json!({ "node": "n", "tools": [tool] }).to_string())
+    };
+    let tool = file("args.key").unwrap().tools.remove(0);
+    let hidden: Vec<_> = tool.definition().redaction.into_iter().collect();
+    assert_eq!(hidden, ["args.key", "result.token"]);
+    let error = file("input.key").unwrap_err().to_string();
+    assert!(
+        error.contains("invalid path `input.key` in `redaction`"),
+        "{error}"
+    );
+}

@@ -14,6 +14,7 @@ use holdpoint_contracts::secret::is_secret_name;
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::HTTP_QUEUE;
 use holdpoint_contracts::tool::{RegisterTools, RegisteredTool, ToolSpec, is_built_in, time_error};
+use holdpoint_holds::redaction::{ARGS, RESULT, paths_error};
 use holdpoint_ids::{NodeName, ToolName, Workspace};
 use serde_json::json;
 
@@ -143,6 +144,7 @@ fn without_details(tool: &ToolSpec) -> ToolSpec {
         version: version.map(|version| version.chars().take(VERSION_CHARS_MAX).collect()),
         idempotent: tool.idempotent,
         secrets: tool.secrets.clone(),
+        redaction: tool.redaction.clone(),
         ..ToolSpec::new(tool.name.clone(), tool.risk)
     }
 }
@@ -155,6 +157,7 @@ fn spec(name: &ToolName, tool: &dyn Tool) -> ToolSpec {
         timeout,
         retry,
         secrets,
+        redaction,
     } = tool.definition();
     // The executor would refuse the whole definition.
     let is_valid = |error: Option<String>| {
@@ -176,8 +179,22 @@ fn spec(name: &ToolName, tool: &dyn Tool) -> ToolSpec {
         timeout: timeout.filter(|ms| is_valid(time_error("timeout", *ms))),
         retry: retry.filter(|retry| is_valid(retry.error())),
         secrets: secrets.into_iter().filter(is_secret).collect(),
+        redaction: hidden_parts(redaction.into_iter().collect(), &is_valid),
         ..ToolSpec::new(name.clone(), tool.risk())
     }
+}
+
+/// If a path is not valid, its part is not known, and so all is hidden.
+fn hidden_parts(
+    paths: Vec<String>,
+    is_valid: &dyn Fn(Option<String>) -> bool,
+) -> Option<Vec<String>> {
+    if paths.is_empty() {
+        return None;
+    }
+    let all = || [ARGS, RESULT].map(str::to_owned).to_vec();
+    let is_valid = is_valid(paths_error(&paths));
+    Some(if is_valid { paths } else { all() })
 }
 
 fn in_requests(specs: impl Iterator<Item = ToolSpec>) -> Vec<Vec<ToolSpec>> {

@@ -12,6 +12,7 @@ use holdpoint_contracts::secret::{ADDRESS_ERROR, is_secret_name, read_references
 use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
 use holdpoint_contracts::tool::{HttpCall, ToolChange, ToolRetry, ToolSpec, ToolView, time_error};
 use holdpoint_holds::json_schema::schema_error;
+use holdpoint_holds::redaction::paths_error;
 use holdpoint_ids::{ToolName, Workspace};
 
 use crate::domain::decision::{Decision, Lookup, LookupFn, Outcome, Undecided, decided};
@@ -114,7 +115,12 @@ fn entry_of_nodes(name: &ToolName, lookup: LookupFn<'_>) -> Result<Option<Arc<To
 /// Whether an operator permits more than the nodes say of their tool.
 fn is_below(spec: &ToolSpec, nodes: &ToolSpec) -> bool {
     let is_promise = spec.http.is_none() && spec.idempotent && !nodes.idempotent;
-    spec.risk < nodes.risk || is_promise
+    let shows = |hidden: &Vec<String>| {
+        let stated = spec.redaction.as_ref();
+        stated.is_some_and(|stated| !hidden.iter().all(|path| stated.contains(path)))
+    };
+    let is_shown = spec.http.is_none() && nodes.redaction.as_ref().is_some_and(shows);
+    spec.risk < nodes.risk || is_promise || is_shown
 }
 
 fn with_change(
@@ -151,6 +157,7 @@ fn describe_change(before: Option<&ToolSpec>, after: &ToolSpec) -> String {
         ("result_schema", before.result_schema != after.result_schema),
         ("timeout", before.timeout != after.timeout),
         ("retry", before.retry != after.retry),
+        ("redaction", before.redaction != after.redaction),
         ("http", before.http != after.http),
     ];
     let replaced = replaced.iter().filter(|(_, is_changed)| *is_changed);
@@ -188,7 +195,8 @@ pub(crate) fn spec_refusal(spec: &ToolSpec) -> Option<Refusal> {
     let wrong = spec.timeout.and_then(|ms| time_error("timeout", ms));
     let wrong = wrong
         .or_else(|| spec.retry.as_ref().and_then(ToolRetry::error))
-        .or_else(|| secrets_error(&spec.secrets));
+        .or_else(|| secrets_error(&spec.secrets))
+        .or_else(|| spec.redaction.as_deref().and_then(paths_error));
     wrong.map(Refusal::InvalidTool)
 }
 

@@ -117,8 +117,16 @@ fn merge(known: &ToolSpec, offered: &ToolSpec, is_same: bool) -> ToolSpec {
         result_schema: or(&known.result_schema, &offered.result_schema),
         timeout: newest.timeout,
         retry: newest.retry.clone(),
+        redaction: both(known.redaction.as_ref(), offered.redaction.as_ref()),
         ..known.clone()
     }
+}
+
+/// All parts that one of them hides. Only an operator shows one again.
+fn both(known: Option<&Vec<String>>, offered: Option<&Vec<String>>) -> Option<Vec<String>> {
+    let paths: BTreeSet<_> = known.into_iter().chain(offered).flatten().collect();
+    let paths: Vec<_> = paths.into_iter().cloned().collect();
+    (!paths.is_empty()).then_some(paths)
 }
 
 /// The secrets of all kept offers. Each of their nodes may take the call, so an approval covers all of them.

@@ -18,6 +18,7 @@ use crate::domain::model::time::millis_between;
 use crate::domain::rules::budgets::add_cost;
 use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
+use crate::domain::rules::redaction::shown_result;
 use crate::domain::rules::result_schema::check_result;
 use crate::domain::rules::run_plan::{PlanCheck, check_plan, record_plan};
 use crate::domain::rules::signals::contact_need;
@@ -136,18 +137,18 @@ fn apply_result(
         PlanCheck::Valid(plan) => Some(plan),
         PlanCheck::Refused(refused) => return apply_failure(transition, index, &refused),
     };
-    let result = &report.result;
-    if !result.success {
+    if !report.result.success {
         return apply_failure(transition, index, report);
     }
+    let result = shown_result(transition, index, &report.result)?.into_owned();
     let phase = StepPhase::Completed { at: transition.now };
     transition.set_phase(index, phase, RowData::response(result.clone()));
-    transition.value(report.step.clone(), result.data.clone());
+    transition.value(report.step.clone(), report.result.data.clone());
     record_mail(transition, index, report)?;
     transition.event(
         EventType::StepSucceeded,
         Some(&report.step),
-        result.description.clone(),
+        result.description,
         json!({ "duration_ms": result.duration_ms, "node": report.node }),
     );
     if let Some(plan) = plan {
@@ -161,7 +162,7 @@ fn apply_failure(
     index: usize,
     report: &StepReport,
 ) -> Result<(), Undecided> {
-    let result = &report.result;
+    let result = &*shown_result(transition, index, &report.result)?;
     let code = report.error_code.as_deref().unwrap_or("failed");
     let said = result.error.as_deref().unwrap_or(&result.description);
     let mut response = sanitised_result(result);
@@ -263,18 +264,22 @@ fn record_late_result<'a>(
     index: usize,
     report: &StepReport,
 ) -> RunDecision<'a> {
-    let Some(step) = transition.step_mut(index) else {
+    let Some(step) = transition.step(index) else {
         return Ok(known_result());
     };
     if step.late.contains(&report.dispatch) || step.late.len() >= LATE_RESULTS_MAX {
         return Ok(RunOutcome::Unchanged(Reply::Result(ResultReply::Late)));
     }
+    let shown = shown_result(&transition, index, &report.result)?;
+    let Some(step) = transition.step_mut(index) else {
+        return Ok(known_result());
+    };
     step.late.push(report.dispatch);
     add_cost(&mut transition, report.cost);
     let result = if report.result.success {
-        report.result.clone()
+        shown.into_owned()
     } else {
-        sanitised_result(&report.result)
+        sanitised_result(&shown)
     };
     transition.event(
         EventType::StepLateResult,

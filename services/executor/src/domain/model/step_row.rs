@@ -2,6 +2,8 @@
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::run::{ActionResult, FailedAttempt, StepStatus};
+use holdpoint_contracts::tool::Risk;
+use holdpoint_holds::redaction::{ARGS, redact};
 use holdpoint_ids::{NodeName, RunId};
 use serde_json::Value;
 
@@ -14,6 +16,9 @@ pub struct StepRow {
     pub step: String,
     pub status: StepStatus,
     pub tool: Option<String>,
+    /// None: the row keeps what it has.
+    pub called: Option<Box<CalledTool>>,
+    /// With the hidden parts, because the call may be repeated.
     pub request: Option<Value>,
     pub response: Option<ActionResult>,
     pub error_code: Option<String>,
@@ -32,7 +37,31 @@ pub struct StepRow {
     pub is_reset: bool,
 }
 
+/// What counted for the tool of a step at its newest call (S2-R2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CalledTool {
+    pub risk: Risk,
+    /// Whether the call needed an approval.
+    pub waiting_confirm: bool,
+    /// The system that it called; empty: unknown.
+    pub app: String,
+    /// Names of the secrets in its definition, separated by commas; empty: it uses none.
+    pub credential_id: String,
+    /// Parts of arguments and result that are never shown.
+    pub redaction: Vec<String>,
+}
+
 impl StepRow {
+    /// The request without its hidden parts.
+    #[must_use]
+    pub fn shown_request(&self) -> Option<Value> {
+        let mut request = self.request.clone()?;
+        if let Some(called) = &self.called {
+            redact(&mut request, ARGS, &called.redaction);
+        }
+        Some(request)
+    }
+
     /// The row of a step without its request and results.
     #[must_use]
     pub fn new(run: RunId, step: &Step) -> Self {
@@ -41,6 +70,7 @@ impl StepRow {
             step: step.id.clone(),
             status: step.phase.status(),
             tool: None,
+            called: None,
             request: None,
             response: None,
             error_code: None,

@@ -2,8 +2,10 @@
 //!
 //! Nodes work for all workspaces. Their registrations are entries of the system workspace.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use holdpoint_contracts::secret::{SecretPart, read_references};
 use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
 pub use holdpoint_contracts::tool::{BUILT_IN, is_always_idempotent, is_built_in};
 use holdpoint_contracts::tool::{
@@ -140,6 +142,60 @@ impl ToolEntry {
         nodes.map_or(&[], |tool| &tool.spec.secrets)
     }
 
+    /// Names of the secrets that its definition has, in order (S2-R15).
+    #[must_use]
+    pub fn credentials(&self) -> Vec<&str> {
+        let headers = self
+            .http()
+            .into_iter()
+            .flat_map(|call| call.headers.values());
+        let parts = headers.flat_map(|text| read_references(text).unwrap_or_default());
+        let of_http = parts.filter_map(|part| match part {
+            SecretPart::Secret(name) => Some(name),
+            SecretPart::Literal(_) => None,
+        });
+        let names: BTreeSet<_> = of_http
+            .chain(self.secrets().iter().map(String::as_str))
+            .collect();
+        names.into_iter().collect()
+    }
+
+    /// The system that it calls: the host of an HTTP call, or its name before the first dot (S2-R15). Empty: unknown.
+    #[must_use]
+    pub fn app(&self, name: &ToolName) -> String {
+        if let Some(call) = self.http() {
+            let url = call.url.split_once("://").map_or("", |(_, rest)| rest);
+            let authority = url.split(['/', '?', '#']).next().unwrap_or_default();
+            let host = authority
+                .rsplit_once('@')
+                .map_or(authority, |(_, host)| host);
+            return host.to_owned();
+        }
+        let app = name.as_str().split_once('.').map(|(app, _)| app);
+        app.unwrap_or_default().to_owned()
+    }
+
+    /// Parts of arguments and results that are never shown, in order. Nodes may add to what the operator has seen.
+    #[must_use]
+    pub fn redaction(&self) -> Vec<String> {
+        let of = |tool: &Tool| tool.spec.redaction.clone();
+        let operator = self.operator_entry();
+        let stated = operator.and_then(of);
+        let has_seen_all = |operator: &Tool| {
+            let revision = self.nodes.as_deref().map_or(0, Tool::revision);
+            operator.spec.http.is_some() || operator.seen >= revision
+        };
+        if let Some(stated) = &stated
+            && operator.is_some_and(has_seen_all)
+        {
+            return stated.clone();
+        }
+        let nodes = self.nodes.as_deref().filter(|_| self.http().is_none());
+        let nodes = nodes.and_then(of);
+        let paths: BTreeSet<_> = stated.into_iter().chain(nodes).flatten().collect();
+        paths.into_iter().collect()
+    }
+
     /// The HTTP call of an operator.
     #[must_use]
     pub fn http(&self) -> Option<&HttpCall> {
@@ -200,6 +256,7 @@ impl ToolEntry {
             || self.timeout_ms().is_some()
             || self.retry().is_some()
             || !self.secrets().is_empty()
+            || !self.redaction().is_empty()
     }
 
     /// Whether the registry knows that nodes rate it `high`, whatever the operator says of it.
@@ -244,6 +301,7 @@ impl ToolEntry {
             timeout: self.timeout_ms(),
             retry: self.retry().cloned(),
             secrets: self.secrets().to_vec(),
+            redaction: Some(self.redaction()).filter(|paths| !paths.is_empty()),
             http: self.http().cloned(),
         };
         let source = tool.source();

@@ -299,7 +299,8 @@ impl<'s> InMemoryRun<'s> {
                     None => drop(self.timers.remove(&hold)),
                 },
                 Effect::StepDispatch(dispatch) => {
-                    sent.push(Recorder::call(&dispatch));
+                    let row = self.rows.get(&dispatch.step);
+                    sent.push(Recorder::call(&dispatch, row));
                     self.dispatched.push_back(*dispatch);
                 }
                 Effect::Hold { desired_state, .. } => sent.extend(self.keep_hold(*desired_state)),
@@ -361,6 +362,7 @@ impl<'s> InMemoryRun<'s> {
             }
             if !row.is_reset {
                 row.tool = row.tool.or(old.tool);
+                row.called = row.called.or(old.called);
                 row.request = row.request.or(old.request);
                 row.response = row.response.or(old.response);
             }

@@ -10,6 +10,7 @@ use holdpoint_contracts::steps::StepDispatch;
 use holdpoint_ids::UserName;
 
 use super::audience::Audience;
+use crate::domain::model::step_row::StepRow;
 use crate::domain::text::cut;
 use crate::domain::views::run::within_view;
 
@@ -66,14 +67,16 @@ pub(super) struct Recorded {
 }
 
 impl Recorder {
-    pub(super) fn call(dispatch: &StepDispatch) -> Sent {
+    pub(super) fn call(dispatch: &StepDispatch, row: Option<&StepRow>) -> Sent {
         let mut left = ARGS_BYTES_MAX;
+        let args = row.and_then(StepRow::shown_request);
+        let args = args.unwrap_or_else(|| dispatch.args.clone());
         Sent {
             step: Some(dispatch.step.clone()),
             kind: EventType::StepCalled,
             outgoing: Outgoing::Call {
                 tool: dispatch.tool.to_string(),
-                args: within_view(&mut left, dispatch.args.clone()),
+                args: within_view(&mut left, args),
             },
         }
     }

@@ -10,9 +10,10 @@ use holdpoint_contracts::hold::{ApprovalItem, HoldSpec, OnTimeout};
 use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{ApprovalState, HoldKind};
 use holdpoint_contracts::size::json_bytes;
-use holdpoint_contracts::tool::Risk;
+use holdpoint_contracts::tool::{Risk, built_in_risk};
 use holdpoint_contracts::value_limits::{EXACT_INTEGER_MAX, has_inexact_integer};
 use holdpoint_holds::limits::APPROVED_ARGS_BYTES_MAX;
+use holdpoint_holds::redaction::{ARGS, redact, restore};
 use holdpoint_ids::{HoldId, ToolName};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -24,7 +25,8 @@ use crate::domain::model::run::{
     ApprovalDecision, ChildOf, Run, Step, StepApproval, StepPhase, edited_args_name,
     original_args_name,
 };
-use crate::domain::model::tool::ToolEntry;
+use crate::domain::model::step_row::CalledTool;
+use crate::domain::model::tool::{ToolEntry, is_built_in};
 use crate::domain::need::{Fact, Need};
 use crate::domain::rules::approver_rights::{LostVote, find_lost_vote, voter_needs};
 use crate::domain::rules::fail_step::fail_step;
@@ -58,6 +60,25 @@ pub(crate) enum Gate {
 }
 
 impl ToolCall<'_> {
+    /// What counts for the call, for the row of its step.
+    pub(crate) fn called(&self, planned: &PlannedStep, step: &Step) -> CalledTool {
+        let name = self.tool.as_str();
+        let risk = if step.is_high_risk {
+            Risk::High
+        } else if is_built_in(name) {
+            built_in_risk(name)
+        } else {
+            self.entry.risk()
+        };
+        CalledTool {
+            risk,
+            waiting_confirm: self.rule(planned, step).is_some(),
+            app: self.entry.app(self.tool),
+            credential_id: self.entry.credentials().join(","),
+            redaction: self.entry.redaction(),
+        }
+    }
+
     fn digest(&self, args: &Value) -> Option<String> {
         call_digest(self.tool, self.entry.version().as_deref(), args)
     }
@@ -85,7 +106,7 @@ pub(crate) fn pass_gate(
     transition: &mut RunTransition<'_>,
     index: usize,
     planned: &PlannedStep,
-    mut call: ToolCall<'_>,
+    call: ToolCall<'_>,
 ) -> Gate {
     let step = transition.step(index);
     let rule = step.and_then(|step| Some((step.id.clone(), call.rule(planned, step)?)));
@@ -117,6 +138,14 @@ pub(crate) fn pass_gate(
             return Gate::Closed;
         }
     };
+    let called = (transition.step(index)).map(|step| Box::new(call.called(planned, step)));
+    let mut shown = call.args.clone();
+    redact(&mut shown, ARGS, &call.entry.redaction());
+    let hidden = if shown == call.args {
+        Vec::new()
+    } else {
+        call.entry.redaction()
+    };
     let item = ApprovalItem {
         id,
         parent: parent_id(transition, index),
@@ -127,10 +156,17 @@ pub(crate) fn pass_gate(
             Some(plan) => Some(plan.args_schema.clone()),
             None => call.entry.args_schema().cloned(),
         },
-        args: call.args.take(),
+        args: shown,
+        redaction: hidden,
         digest,
     };
-    ask_approval(transition, index, &rule, AskedCall { item, plan });
+    let asked = AskedCall {
+        item,
+        plan,
+        args: call.args,
+        called,
+    };
+    ask_approval(transition, index, &rule, asked);
     Gate::Closed
 }
 
@@ -181,7 +217,9 @@ fn approved_args(
     if !decision.is_edited {
         return Some(call.args.clone());
     }
+    let hidden = call.entry.redaction();
     let edited = edited_args(transition, &id)?;
+    let edited = restore(&edited, &call.args, &hidden)?;
     if plan_approval(transition, call.tool, &edited).is_err() {
         return None;
     }
@@ -189,7 +227,7 @@ fn approved_args(
     transition.value(original_args_name(&id), call.args.clone());
     let approval = transition.step_mut(index)?.approval.as_mut()?;
     approval.decision.as_mut()?.edited_digest = Some(edited_digest);
-    Some((*edited).clone())
+    Some(edited)
 }
 
 /// The arguments that a person has edited.
@@ -245,6 +283,9 @@ struct AskedCall {
     item: ApprovalItem,
     /// Of a call that starts a plan.
     plan: Option<PlanApproval>,
+    /// With the hidden parts.
+    args: Value,
+    called: Option<Box<CalledTool>>,
 }
 
 /// What its tool saved for a call with other arguments is not for the new call.
@@ -260,14 +301,17 @@ fn ask_approval(
     transition: &mut RunTransition<'_>,
     index: usize,
     rule: &ApprovalRule,
-    AskedCall { item, plan }: AskedCall,
+    asked: AskedCall,
 ) {
     let id = next_hold_id(&mut transition.run);
-    let void = void_reason(transition, index, &item);
-    let earlier = transition
-        .step(index)
-        .and_then(|step| step.approval.as_deref());
-    let earlier = earlier.map(|approval| approval.hold);
+    let void = void_reason(transition, index, &asked);
+    let AskedCall {
+        item,
+        plan,
+        args,
+        called,
+    } = asked;
+    let earlier = earlier_request(transition, index);
     let agent = &transition.run.agent;
     let (step, tool) = (item.id.clone(), item.tool.clone());
     let (title, wish) = match &plan {
@@ -276,11 +320,7 @@ fn ask_approval(
     };
     let left = plan.as_ref().map(|plan| plan.length);
     let left = left.unwrap_or_else(|| steps_left(transition, index));
-    let again = void.as_deref().map(|why| format!(" {why}"));
-    let again = again.unwrap_or_default();
-    let list = item.parent.as_ref();
-    let list = list.map(|parent| format!(" The page of the run lists the calls of {parent}."));
-    let list = list.unwrap_or_default();
+    let (again, list) = (text_of_void(void.as_deref()), text_of_list(&item));
     let spec = HoldSpec {
         step: Some(step.clone()),
         agent: Some(agent.clone()),
@@ -309,7 +349,8 @@ fn ask_approval(
     });
     let row = RowData {
         tool: Some(tool.to_string()),
-        request: Some(item.args),
+        called,
+        request: Some(args),
         ..RowData::response(success(description.clone(), question_data(&on), 0))
     };
     if let Some(step) = transition.step_mut(index) {
@@ -333,6 +374,24 @@ fn ask_approval(
     );
 }
 
+/// The last request about the call.
+fn earlier_request(transition: &RunTransition<'_>, index: usize) -> Option<HoldId> {
+    let step = transition.step(index)?;
+    step.approval.as_deref().map(|approval| approval.hold)
+}
+
+/// Why people are asked once more; empty: they are asked for the first time.
+fn text_of_void(void: Option<&str>) -> String {
+    void.map(|why| format!(" {why}")).unwrap_or_default()
+}
+
+/// Where the other calls of a list are.
+fn text_of_list(item: &ApprovalItem) -> String {
+    let parent = item.parent.as_ref();
+    let list = parent.map(|parent| format!(" The page of the run lists the calls of {parent}."));
+    list.unwrap_or_default()
+}
+
 /// The step that runs again if a person sends the arguments back.
 fn source_of(transition: &RunTransition<'_>, index: usize) -> Option<String> {
     let plan = transition.plan().ok()?;
@@ -354,11 +413,22 @@ fn edited_plan_error(
     Some(cut(&error, PLAN_ERROR_CHARS_MAX))
 }
 
+/// Whether a person has edited the arguments so that their hidden parts are not known.
+fn has_lost_hidden_part(
+    transition: &RunTransition<'_>,
+    decision: &ApprovalDecision,
+    item: &ApprovalItem,
+    args: &Value,
+) -> bool {
+    let edited = edited_args(transition, &item.id).filter(|_| decision.is_edited);
+    edited.is_some_and(|edited| restore(&edited, args, &item.redaction).is_none())
+}
+
 /// Why the earlier approval of a step does not permit the call.
 fn void_reason(
     transition: &RunTransition<'_>,
     index: usize,
-    item: &ApprovalItem,
+    AskedCall { item, args, .. }: &AskedCall,
 ) -> Option<String> {
     let approval = transition.step(index)?.approval.as_deref()?;
     if approval.state == ApprovalState::Revised {
@@ -379,6 +449,8 @@ fn void_reason(
             ""
         };
         format!("The approval of {by}{edited} has expired.")
+    } else if has_lost_hidden_part(transition, decision, item, args) {
+        format!("The approval of {by} is void, because the edited arguments move a hidden part.")
     } else if let Some(error) = edited_plan_error(transition, decision, item) {
         format!("The plan was not started as {by} edited it, because {error}")
     } else {

@@ -3,6 +3,7 @@
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::ApprovalState;
+use holdpoint_holds::redaction::{ARGS, redact};
 use serde_json::{Value, json};
 
 use crate::domain::decision::Undecided;
@@ -38,7 +39,10 @@ pub(crate) fn close_approval(
 /// The step starts again. Its arguments are resolved on fresh data, and the gate compares them with what was
 /// approved.
 fn approve_step(transition: &mut RunTransition<'_>, index: usize, closing: &HoldClosure) {
-    let edited = closing.data.get("edited_args").cloned();
+    let mut edited = closing.data.get("edited_args").cloned();
+    if let (Some(edited), Some(step)) = (&mut edited, transition.step(index)) {
+        redact(edited, ARGS, &step.redaction);
+    }
     let comment = closing.data.get("comment").unwrap_or(&closing.data);
     let decision = ApprovalDecision {
         by: closing.by.clone(),

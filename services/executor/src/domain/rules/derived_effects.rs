@@ -11,6 +11,7 @@ use chrono::{DateTime, Utc};
 use holdpoint_contracts::hold::{DesiredHold, HoldSpec, HoldState, OnTimeout};
 use holdpoint_contracts::instant;
 use holdpoint_contracts::run::{HoldKind, LeaseAction, LeaseEvent};
+use holdpoint_holds::redaction::ARGS;
 use holdpoint_ids::HoldId;
 use serde_json::{Value, json};
 use strum::VariantArray as _;
@@ -25,6 +26,7 @@ use crate::domain::rules::child_runs::{child_run_effects, child_run_inputs, repo
 use crate::domain::rules::failed_steps::continue_after_failures;
 use crate::domain::rules::limit_effects::limit_effects;
 use crate::domain::rules::open_hold::load_spec;
+use crate::domain::rules::redaction::shown_part;
 use crate::domain::rules::run_watchers::notify_run_end;
 use crate::domain::transition::{RunDecision, RunOutcome, RunTransition};
 
@@ -276,6 +278,7 @@ fn question_spec(
     }
     let need = Need::Request(transition.run.id, step.id.clone());
     let args = transition.load_value(need)?;
+    let args = args.map(|args| shown_part(step, ARGS, args));
     let args = args.map_or(Value::Null, |args| shown_args(&args));
     let plan = transition.plan()?;
     let index = transition.position(&step.id)?;

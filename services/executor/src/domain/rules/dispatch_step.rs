@@ -6,6 +6,7 @@ use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::LEASE_DEFAULT_MS;
 use holdpoint_contracts::tool::START_PLAN;
 use holdpoint_holds::json_schema::{join_errors, value_errors};
+use holdpoint_holds::redaction::{ARGS, without_values};
 use holdpoint_ids::ToolName;
 use serde_json::{Value, json};
 
@@ -18,6 +19,7 @@ use crate::domain::need::{Fact, Key, Need};
 use crate::domain::rules::approval_gate::{Gate, ToolCall, gate_needs, may_repeat, pass_gate};
 use crate::domain::rules::budgets::{count_call, hold_by_budget};
 use crate::domain::rules::fail_step::fail_step;
+use crate::domain::rules::redaction::record_redaction;
 use crate::domain::rules::run_plan::start_plan;
 use crate::domain::transition::{RowData, RunTransition};
 
@@ -54,11 +56,15 @@ pub(crate) fn dispatch_step(
         Ok(found) => found,
         Err((code, message)) => return fail_step(transition, index, code, &message, None),
     };
+    record_redaction(transition, index, &entry);
     let call = ToolCall {
         tool: &tool_name,
         entry: &entry,
         args,
     };
+    let called = transition
+        .step(index)
+        .map(|step| call.called(planned, step));
     let (args, is_gated) = match pass_gate(transition, index, planned, call) {
         Gate::Ungated(args) => (args, false),
         Gate::Approved(args) => (args, true),
@@ -93,7 +99,13 @@ pub(crate) fn dispatch_step(
     step.attempts += 1;
     step.phase = StepPhase::Queued(handed);
     step.questions.blocked_ms = 0;
-    record_call(transition, index, tool, &args, planned);
+    let data = RowData {
+        tool: Some(tool.clone()),
+        called: called.map(Box::new),
+        request: Some(args.clone()),
+        ..RowData::default()
+    };
+    record_call(transition, index, planned, data);
     let called = ToolInvocation {
         tool: tool_name,
         args,
@@ -111,20 +123,15 @@ pub(crate) fn dispatch_step(
 fn record_call(
     transition: &mut RunTransition<'_>,
     index: usize,
-    tool: &str,
-    args: &Value,
     planned: &PlannedStep,
+    data: RowData,
 ) {
     let Some(step) = transition.step(index) else {
         return;
     };
     let (id, dispatch, attempt) = (step.id.clone(), step.dispatch, step.attempts);
     count_call(transition);
-    let data = RowData {
-        tool: Some(tool.to_owned()),
-        request: Some(args.clone()),
-        ..RowData::default()
-    };
+    let tool = data.tool.clone();
     transition.row(index, data);
     transition.event(
         EventType::StepCalled,
@@ -225,7 +232,7 @@ const INVALID_ARGS: &str = "invalid_args";
 /// Why the arguments do not fit the schema of a registered tool.
 fn invalid_args(entry: &ToolEntry, args: &Value) -> Option<String> {
     let schema = entry.args_schema()?;
-    let errors = value_errors(schema, args);
+    let errors = without_values(value_errors(schema, args), ARGS, &entry.redaction());
     let has_errors = !errors.is_empty();
     has_errors.then(|| {
         format!(

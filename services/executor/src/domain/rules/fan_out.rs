@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use holdpoint_contracts::history::EventType;
+use holdpoint_holds::redaction::RESULT;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -17,6 +18,7 @@ use crate::domain::model::run::{ChildOf, FanOut, Run, Step, StepPhase};
 use crate::domain::model::time::millis_between;
 use crate::domain::need::{Fact, Need, PlanFact};
 use crate::domain::rules::fail_step::{RESULT_TOO_LARGE, fail_step};
+use crate::domain::rules::redaction::shown_part;
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 use crate::domain::views::run::items_done;
@@ -285,7 +287,9 @@ fn end_fan_out(
     } else {
         let results = load_results(transition, parent, &fan_out)?;
         transition.value(id.clone(), results.clone());
-        results
+        (transition.step(parent)).map_or(Value::Null, |step| {
+            Arc::unwrap_or_clone(shown_part(step, RESULT, Arc::new(results)))
+        })
     };
     let description = format!("{}.", items_done(&fan_out));
     let took_ms = millis_between(fan_out.since, transition.now);

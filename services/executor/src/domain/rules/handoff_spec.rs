@@ -6,6 +6,7 @@ use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::hold::{HoldSpec, Priority, Task};
 use holdpoint_contracts::instant;
 use holdpoint_contracts::run::HoldKind;
+use holdpoint_holds::redaction::{ARGS, RESULT};
 use holdpoint_ids::HoldId;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -17,6 +18,7 @@ use crate::domain::model::plan::{Action, OnError, PlannedStep};
 use crate::domain::model::run::{PersonHold, Step, StepPhase, condition_name};
 use crate::domain::need::{Fact, Key, Need, PlanFact};
 use crate::domain::rules::open_hold::steps_left;
+use crate::domain::rules::redaction::shown_part;
 use crate::domain::step_response::{add_fields, handoff_data};
 use crate::domain::transition::RunTransition;
 use crate::domain::views::handoff_briefing::{HandoffFacts, StepSummary, build, called};
@@ -86,8 +88,16 @@ pub(crate) fn load_briefing(
         // A step with `for_each` calls nothing itself.
         let has_request = planned.action.has_request() && planned.for_each.is_none();
         StepSummary {
-            request: value(is_done && has_request, Need::Request(run.id, id.clone())),
-            result: value(is_done, Need::Value(run.id, id.clone())),
+            request: shown_part(
+                step,
+                ARGS,
+                value(is_done && has_request, Need::Request(run.id, id.clone())),
+            ),
+            result: shown_part(
+                step,
+                RESULT,
+                value(is_done, Need::Value(run.id, id.clone())),
+            ),
             condition: value(
                 planned.when.is_some(),
                 Need::Value(run.id, condition_name(&id)),

@@ -24,6 +24,7 @@ use crate::domain::rules::fan_out::{load_item, start_fan_out, tend_fan_outs};
 use crate::domain::rules::finish_step::finish_by_step;
 use crate::domain::rules::handoff_spec::load_step_briefing;
 use crate::domain::rules::person_holds::{ask_person, start_handoff};
+use crate::domain::rules::redaction::evaluate_shown;
 use crate::domain::rules::run_places::take_run_place;
 use crate::domain::rules::run_steps::{apply_child_ends, start_runs};
 use crate::domain::rules::signals::{signal_needs, start_wait_for};
@@ -308,7 +309,7 @@ fn start_step(
         ids: plan.ids_for(part),
     };
     if let (StepPart::Step(_), Some(when)) = (part, &planned.when) {
-        match expression::evaluate(when, &scope) {
+        match evaluate_shown(transition, when, &scope) {
             Ok(condition) => {
                 record_condition(transition, plan, &planned.id, when, &condition);
                 if !condition.holds {

@@ -10,6 +10,7 @@ use crate::domain::rules::approver_rights::voter_needs;
 use crate::domain::rules::child_runs::child_run_needs;
 use crate::domain::rules::dispatch_step::{dispatch_needs, tool_needs};
 use crate::domain::rules::fan_out::fan_out_needs;
+use crate::domain::rules::redaction::request_need;
 use crate::domain::rules::run_steps::{last_end_needs, outcome_needs};
 use crate::domain::rules::signals::contact_need;
 use crate::domain::rules::step_retries::failed_attempts_need;
@@ -98,11 +99,13 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         }
         // Only a mail has a Message-ID. Its address is compared with that of the contact.
         RunInput::StepResult(report) if report.result.success => {
+            needs.extend(hidden_args_need(run, &report.step));
             let has_id = report.result.data.get("message_id").is_some();
             needs.extend(contact_need(run).filter(|_| has_id));
         }
         // The row of the step keeps its failed attempts.
         RunInput::StepResult(report) => {
+            needs.extend(hidden_args_need(run, &report.step));
             let failed = run.steps.iter().find(|step| step.id == report.step);
             needs.extend(failed.and_then(|step| failed_attempts_need(run.id, step)));
         }
@@ -200,4 +203,10 @@ const fn may_end_child(input: &RunInput) -> bool {
         | RunInput::HandoffUpdate { .. }
         | RunInput::Incident { .. } => false,
     }
+}
+
+/// The texts of a result may repeat hidden arguments.
+fn hidden_args_need(run: &Run, step: &str) -> Option<Need> {
+    let step = run.steps.iter().find(|one| one.id == step)?;
+    request_need(run.id, step)
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use holdpoint_contracts::run::ActionResult;
 use holdpoint_holds::json_schema::{join_errors, value_errors};
+use holdpoint_holds::redaction::{RESULT, without_values};
 
 use crate::domain::decision::Undecided;
 use crate::domain::input::StepReport;
@@ -35,7 +36,7 @@ pub(crate) fn check_result<'r>(
     if errors.is_empty() {
         return fits;
     }
-    let errors = join_errors(&errors);
+    let errors = join_errors(&without_values(errors, RESULT, &entry.redaction()));
     let error = format!("the result does not fit `result_schema`: {errors}");
     Ok(Cow::Owned(StepReport {
         error_code: Some(INVALID_RESULT.to_owned()),

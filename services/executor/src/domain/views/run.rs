@@ -1,13 +1,13 @@
 //! A run as the API shows it: derived from its state, never stored.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::duration::describe;
 use holdpoint_contracts::run::{
-    ApprovalView, ChangedRun, Failure, HoldKind, LeaseEvent, Question, RunView, StartedRun,
-    StepItems, StepView, WaitingOn,
+    ApprovalView, ChangedRun, Failure, HoldKind, Question, RunView, StartedRun, StepItems,
+    StepView, WaitingOn,
 };
 use holdpoint_contracts::size::json_bytes;
 use serde_json::{Value, json};
@@ -21,6 +21,7 @@ use crate::domain::views::hold_messages::{
     accepted_message, hold_message, hold_outcome_message, time_left, timer_message,
     timer_outcome_message,
 };
+use crate::domain::views::stored_steps::StoredSteps;
 
 /// Name of the node that is the executor itself (S2-R7).
 pub const INLINE_NODE: &str = "executor-inline";
@@ -65,6 +66,7 @@ fn keep_within(left: &mut usize, value: &mut Value) {
 
 /// Leaves out what does not fit the view any more, and says how much that was.
 fn within(left: &mut usize, mut row: StepRow) -> StepRow {
+    row.request = row.shown_request();
     let mut keep = |value: &mut Value| keep_within(left, value);
     if let Some(request) = &mut row.request {
         keep(request);
@@ -302,11 +304,16 @@ impl Run {
             let approval = approval.or_else(|| approvals.remove(&id));
             let tool = planned.action.tool().and_then(|tool| tool.parse().ok());
             let is_high_risk = step.is_some_and(|step| step.is_high_risk);
+            let called = row.called.clone();
+            let called = called.as_deref();
+            let is_named = |name: &String| !name.is_empty();
             views.push(StepView {
                 kind: planned.action.kind().to_owned(),
                 status: step.map_or(row.status, |step| step.phase.status()),
                 tool,
-                risk: None,
+                risk: called.map(|called| called.risk),
+                app: called.map(|called| called.app.clone()).filter(is_named),
+                credential_id: called.map(|it| it.credential_id.clone()).filter(is_named),
                 action: shown_action(planned, step, &row),
                 inline: (row.claimed_by.as_ref())
                     .is_some_and(|node| node.as_str().starts_with(INLINE_NODE)),
@@ -319,7 +326,10 @@ impl Run {
                 attempts: step.map_or(row.attempts, |step| step.attempts),
                 claimed_by: row.claimed_by,
                 claimed_at: row.claimed_at,
-                waiting_confirm: planned.approval.is_some() || approval.is_some() || is_high_risk,
+                waiting_confirm: called.is_some_and(|called| called.waiting_confirm)
+                    || planned.approval.is_some()
+                    || approval.is_some()
+                    || is_high_risk,
                 early_call: None,
                 approval_state: approval.as_ref().map(StepApproval::view),
                 handoff_history: lease_events.remove(&id).unwrap_or_default(),
@@ -399,31 +409,6 @@ pub struct ShownStep {
     pub id: String,
     /// Of a child.
     pub item: Option<u32>,
-}
-
-/// What a view of steps needs from tables.
-#[derive(Debug, Default)]
-pub struct StoredSteps {
-    pub rows: Vec<StepRow>,
-    pub lease_events: BTreeMap<String, Vec<LeaseEvent>>,
-    /// Of children that have ended.
-    pub approvals: HashMap<String, StepApproval>,
-}
-
-impl StoredSteps {
-    /// The steps whose approver gave other arguments (S2-R4).
-    #[must_use]
-    pub fn edited_steps(&self, run: &Run) -> Vec<String> {
-        let is_edited = |approval: &StepApproval| {
-            let decision = approval.approval();
-            decision.is_some_and(|decision| decision.edited_digest.is_some())
-        };
-        let steps = run.steps.iter();
-        let steps = steps.filter_map(|step| Some((&step.id, step.approval.as_deref()?)));
-        let all = steps.chain(&self.approvals);
-        let edited = all.filter(|(_, approval)| is_edited(approval));
-        edited.map(|(id, _)| id.clone()).collect()
-    }
 }
 
 /// How far a fan-out is: `3 of 12 items done, 1 failed`.

@@ -152,6 +152,7 @@ fn a_step(run: RunId, step: &str, status: StepStatus) -> Effect {
         step: step.to_owned(),
         status,
         tool: Some("log".to_owned()),
+        called: None,
         request: Some(json!({})),
         response: None,
         error_code: None,

@@ -104,6 +104,7 @@ pub(super) fn run() -> Run {
             questions: Questions::default(),
             approval: None,
             is_high_risk: false,
+            redaction: Vec::new(),
             failures: Failures::default(),
             by_person: false,
             is_kept: false,

@@ -1,14 +1,15 @@
 //! The fields of a step's row over its life.
 
 use holdpoint_contracts::run::{ActionResult, FailedAttempt, StepStatus};
+use holdpoint_contracts::tool::Risk;
 use holdpoint_ids::RunId;
 use sea_orm::DatabaseConnection;
 use serde_json::json;
 
 use super::samples::{self, now};
 use super::{record_all, steps_of};
-use crate::domain::StepRow;
 use crate::domain::effect::Effect;
+use crate::domain::{CalledTool, StepRow};
 
 /// A field without a value keeps what the row has.
 pub(super) async fn keep(db: &DatabaseConnection) {
@@ -23,6 +24,7 @@ pub(super) async fn keep(db: &DatabaseConnection) {
     let queued = StepRow {
         tool: Some("log".to_owned()),
         request: Some(json!({ "a": 1 })),
+        called: Some(Box::new(called(Risk::High, "CRM_KEY,SHOP_KEY"))),
         started_at: Some(now()),
         ..bare(StepStatus::Queued, 1)
     };
@@ -71,6 +73,35 @@ pub(super) async fn keep(db: &DatabaseConnection) {
         ..expected
     };
     assert_eq!(steps_of(db, other).await.unwrap(), [expected]);
+}
+
+fn called(risk: Risk, credential_id: &str) -> CalledTool {
+    CalledTool {
+        risk,
+        waiting_confirm: risk == Risk::High,
+        app: "crm".to_owned(),
+        credential_id: credential_id.to_owned(),
+        redaction: vec!["args.key".to_owned()],
+    }
+}
+
+/// S2-R15: a further call replaces all of what counted for the last one.
+pub(super) async fn keep_the_newest_call(db: &DatabaseConnection) {
+    let (run, step) = (RunId::fresh(), &samples::run().steps[0]);
+    let row = |called: CalledTool| StepRow {
+        called: Some(Box::new(called)),
+        ..StepRow::new(run, step)
+    };
+    let bare = CalledTool {
+        app: String::new(),
+        redaction: Vec::new(),
+        ..called(Risk::Low, "")
+    };
+    let rows = [row(called(Risk::High, "CRM_KEY")), row(bare)];
+    for row in &rows {
+        record_all(db, &[Effect::Step(Box::new(row.clone()))]).await;
+        assert_eq!(steps_of(db, run).await.unwrap(), std::slice::from_ref(row));
+    }
 }
 
 /// The steps that a view shows are read by name (S2-R9).

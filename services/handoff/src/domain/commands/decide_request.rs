@@ -205,7 +205,7 @@ fn check_decision(
             let data = match edited_args {
                 None => json!(comment),
                 Some(args) => {
-                    check_edited_args(spec, args)?;
+                    let args = check_edited_args(spec, args)?;
                     json!({ "comment": comment, "edited_args": args })
                 }
             };

@@ -194,3 +194,42 @@ fn a_standalone_hold_has_no_items() {
     let pointers: Vec<_> = refused.errors.iter().map(|it| &it.pointer).collect();
     assert_eq!(pointers, [&Some("/spec/items".to_owned())]);
 }
+
+fn hiding() -> HoldSpec {
+    let schema = json!({ "additionalProperties": false, "properties": {
+        "token": { "pattern": "^tok-" }, "amount": { "maximum": 250 }, "cards": {} } });
+    HoldSpec {
+        items: vec![ApprovalItem {
+            args: json!({ "amount": 250, "token": "[redacted]", "cards": [{ "no": "[redacted]" }] }),
+            redaction: vec!["args.token".to_owned(), "args.cards.no".to_owned()],
+            args_schema: Some(schema),
+            ..item()
+        }],
+        ..gated()
+    }
+}
+
+/// S2-R2, S2-R4: an approver edits what it sees. What it writes in place of a hidden part is not kept.
+#[test]
+fn hidden_parts_of_edited_arguments_stay_hidden() {
+    let cards = json!([{ "no": "[redacted]" }]);
+    for token in ["[redacted]", "tok-mine", "5"] {
+        let mut world = asked(hiding());
+        let edited = json!({ "amount": 1, "token": token, "cards": cards });
+        world.decide_as("ada", edit(edited)).unwrap();
+        let kept = json!({ "amount": 1, "token": "[redacted]", "cards": cards });
+        assert_eq!(world.closed()[0].data["edited_args"], kept, "{token}");
+    }
+    for wrong in [
+        json!({ "amount": 251, "token": "[redacted]" }),
+        json!({ "amount": "[redacted]" }),
+        json!({ "amount": 1, "cards": [] }),
+        json!({ "amount": 1, "cards": [{ "no": "[redacted]", "of": "Ada" }] }),
+    ] {
+        let mut world = asked(hiding());
+        let refused = world.decide_as("ada", edit(wrong.clone()));
+        // A person may drop hidden parts.
+        let is_dropped = wrong["cards"] == json!([]);
+        assert_eq!(refused.is_ok(), is_dropped, "{wrong}");
+    }
+}

@@ -184,6 +184,17 @@ fn a_call_outside_of_the_terms_is_asked_as_usual() {
 }
 
 /// The rights of the creator count at the use, as for a decision of that moment.
+/// S2-R2: limits say nothing of arguments that are hidden, so people are asked.
+#[test]
+fn a_call_with_hidden_arguments_is_asked_as_usual() {
+    let mut spec = gated(&json!({ "amount": 20, "to": "ada" }));
+    let (world, _) = ask(vec![standing(1)], spec.clone());
+    assert!(!is_open(&world), "it covers the call");
+    spec.items[0].redaction = vec!["args.pin".to_owned()];
+    let (world, used) = ask(vec![standing(1)], spec);
+    assert!(is_open(&world) && used.is_empty());
+}
+
 #[test]
 fn a_creator_without_the_right_does_not_vote() {
     let small = json!({ "amount": 1 });

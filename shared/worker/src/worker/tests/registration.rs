@@ -96,6 +96,7 @@ async fn an_invalid_limit_is_left_out() {
             on: Vec::new(),
         }),
         secrets: ["a key".to_owned(), "CRM_KEY".to_owned()].into(),
+        redaction: ["args.key".to_owned(), "arguments.pin".to_owned()].into(),
         ..ToolDefinition::default()
     };
     let tool = tool_fn("work", Risk::Low, |_: ToolCall| async {
@@ -111,5 +112,8 @@ async fn an_invalid_limit_is_left_out() {
     assert!(tool.args_schema.is_some());
     assert_eq!((tool.timeout, &tool.retry), (None, &None));
     assert_eq!(tool.secrets, ["CRM_KEY"]);
+    // It is not known which part the author means.
+    let hidden = ["args", "result"].map(str::to_owned).to_vec();
+    assert_eq!(tool.redaction, Some(hidden));
     fixture.end().await;
 }

@@ -52,6 +52,9 @@ pub struct Step {
     /// A worker has said that the tool has the risk `high`: it is gated from then on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_high_risk: bool,
+    /// Parts of the arguments and the result of its newest call that are never shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub redaction: Vec<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub failures: Failures,
     /// A person or a signal completed it. A retry of the run keeps that.
@@ -390,6 +393,7 @@ impl Step {
             questions: Questions::default(),
             approval: None,
             is_high_risk: false,
+            redaction: Vec::new(),
             failures: Failures::default(),
             by_person: false,
             is_kept: false,

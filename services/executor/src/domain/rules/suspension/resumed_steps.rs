@@ -1,16 +1,20 @@
 //! What a resume does with the steps that were in progress when the run was suspended.
 
+use std::sync::Arc;
+
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::suspension::StepOnResume;
 use holdpoint_contracts::value_limits;
+use holdpoint_holds::redaction::RESULT;
 use serde_json::{Value, json};
 
 use crate::domain::decision::Undecided;
 use crate::domain::model::run::{AtWorker, Step, StepPhase, Suspension};
 use crate::domain::refusal::Refusal;
 use crate::domain::rules::dispatch_step::ARGS_BYTES_MAX;
+use crate::domain::rules::redaction::shown_part;
 use crate::domain::step_response::success;
 use crate::domain::transition::{RowData, RunTransition};
 
@@ -103,7 +107,10 @@ fn complete(transition: &mut RunTransition<'_>, index: usize, by: &Actor, result
         step.by_person = true;
     }
     let message = format!("Completed by {by} at the resume.");
-    let response = success(message.clone(), result.clone(), 0);
+    let shown = transition.step(index).map_or(Value::Null, |step| {
+        Arc::unwrap_or_clone(shown_part(step, RESULT, Arc::new(result.clone())))
+    });
+    let response = success(message.clone(), shown, 0);
     let phase = StepPhase::Completed { at: transition.now };
     if let Some(id) = transition.set_phase(index, phase, RowData::response(response)) {
         transition.value(id.clone(), result.clone());

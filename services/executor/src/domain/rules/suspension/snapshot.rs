@@ -38,6 +38,7 @@ pub(crate) fn inline_or_reference(value: Value, left: &mut usize) -> Value {
 /// the call that is asked for.
 #[must_use]
 pub fn calls_of_row(row: StepRow) -> Vec<ToolCallView> {
+    let request = row.shown_request();
     let Some(tool) = row.tool.filter(|_| row.attempts > 0) else {
         return Vec::new();
     };
@@ -50,7 +51,7 @@ pub fn calls_of_row(row: StepRow) -> Vec<ToolCallView> {
         attempt: row.attempts,
         status: row.status,
         node: row.claimed_by,
-        request: inline_or_reference(row.request.unwrap_or_default(), &mut left),
+        request: inline_or_reference(request.unwrap_or_default(), &mut left),
         response: inline_or_reference(json!(row.response), &mut left),
         error_code: row.error_code,
         started_at: row.started_at,

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::super::world::{World, broken};
 use super::{CALL, Registry, offer, safe, start};
+use crate::domain::Tool;
 
 fn limited() -> ToolSpec {
     ToolSpec {
@@ -158,5 +159,45 @@ fn limits_and_secrets_are_checked() {
     ] {
         let refusal = registry.register("hostile", &spec).unwrap_err();
         assert_eq!(refusal.problem().status, 422, "{refusal}");
+    }
+}
+
+fn hiding(paths: &[&str]) -> ToolSpec {
+    ToolSpec {
+        redaction: Some(paths.iter().map(|&path| path.to_owned()).collect()),
+        ..offer(Risk::Low)
+    }
+}
+
+/// S2-R2: nodes may hide more, and only an operator that has seen it shows a part again. Each change is a new version.
+#[test]
+fn only_an_operator_shows_a_hidden_part() {
+    let mut registry = Registry::default();
+    registry.register("one", &hiding(&["args.key"])).unwrap();
+    let first = registry.entry().version();
+    registry
+        .register("two", &hiding(&["result.token"]))
+        .unwrap();
+    registry.register("three", &offer(Risk::Low)).unwrap();
+    let entry = registry.entry();
+    assert_eq!(entry.redaction(), ["args.key", "result.token"]);
+    assert_ne!(entry.version(), first);
+    let seen = registry.nodes.as_ref().map(Tool::revision);
+    let refusal = registry.put_seen(hiding(&["args.key"]), None).unwrap_err();
+    assert_eq!(refusal.problem().code, "tool_changed");
+    // What the operator omits is that of the nodes.
+    registry.put_seen(offer(Risk::Low), seen).unwrap();
+    assert_eq!(registry.entry().redaction(), ["args.key", "result.token"]);
+    registry.put_seen(hiding(&["args.key"]), seen).unwrap();
+    assert_eq!(registry.entry().redaction(), ["args.key"]);
+    registry.put_seen(hiding(&[]), seen).unwrap();
+    assert!(registry.entry().redaction().is_empty());
+    // A later definition hides again what the operator did not look at.
+    registry.register("four", &hiding(&["args.pin"])).unwrap();
+    let again = registry.entry().redaction();
+    assert!(again.contains(&"args.pin".to_owned()), "{again:?}");
+    for wrong in ["", "input.a", "args..a"] {
+        let refusal = registry.register("five", &hiding(&[wrong])).unwrap_err();
+        assert_eq!(refusal.problem().code, "invalid_body", "{wrong}");
     }
 }

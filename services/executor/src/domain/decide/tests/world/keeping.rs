@@ -77,6 +77,7 @@ impl World {
     fn keep_row(&mut self, mut row: StepRow) {
         let old = self.rows.get(&row.step).filter(|_| !row.is_reset);
         row.tool = row.tool.or_else(|| old.and_then(|it| it.tool.clone()));
+        row.called = row.called.or_else(|| old.and_then(|it| it.called.clone()));
         row.request = row
             .request
             .or_else(|| old.and_then(|it| it.request.clone()));

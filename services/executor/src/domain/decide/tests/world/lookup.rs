@@ -39,7 +39,7 @@ impl World {
         Some(Fact::Plan(Arc::new(plan)))
     }
 
-    pub(super) fn plan_of(&self, run: &Run) -> Arc<PlanFact> {
+    pub(in crate::domain::decide::tests) fn plan_of(&self, run: &Run) -> Arc<PlanFact> {
         match self.stored_fact(&run.plan_need()) {
             Some(Fact::Plan(plan)) => plan,
             other => panic!("{other:?}"),
