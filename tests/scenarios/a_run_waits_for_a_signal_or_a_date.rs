@@ -1,6 +1,7 @@
 //! Steps that wait for a signal or until a date, and `finish` (issue Gate, part 4).
 
-use holdpoint_testkit::holdpoint_binary;
+use holdpoint_testkit::{Person, holdpoint_binary};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::world::{World, log};
@@ -108,4 +109,70 @@ async fn a_weekday_and_a_deadline_come_at_their_time() {
     let run = world.until_status(&id, "failed").await;
     assert_eq!(run["failure"]["code"], "signal_timeout", "{run}");
     assert_eq!(run["failure"]["class"], "human_timeout", "{run}");
+}
+
+/// API `PATCH /runs/{run}/context`: later steps see the change, over a kill, and an ended run takes none.
+#[tokio::test]
+async fn later_steps_see_a_change_of_the_context() {
+    let mut world = World::with_test_clock().await;
+    let message = "{{ input.address.city }} {{ input.address.zip }}";
+    let note = json!({ "tool": "log", "args": { "message": message } });
+    world
+        .agent("ships", json!([{ "wait_for": "go" }, note]))
+        .await;
+    let address = json!({ "address": { "city": "Bonn", "zip": "53111", "note": "x" } });
+    let id = world.start_run("ships", json!({ "input": address })).await;
+    let path = format!("/runs/{id}/context");
+    let patch = json!({ "address": { "city": "Berlin", "note": null } });
+    let (status, run) = world.up.patch(&path, &patch).await.unwrap();
+    assert_eq!((status, &run["changed"]), (200, &json!(true)), "{run}");
+    world.up.kill9().await.unwrap();
+    world.up.restart().await.unwrap();
+    let (status, run) = world.up.patch(&path, &patch).await.unwrap();
+    assert_eq!((status, &run["changed"]), (200, &json!(false)), "{run}");
+    let large = "x".repeat(600_000);
+    for (patch, status) in [
+        (json!([]), 422),
+        (json!({ "a": large }), 200),
+        (json!({ "b": large }), 413),
+        (json!({ "a": null }), 200),
+    ] {
+        let (got, answer) = world.up.patch(&path, &patch).await.unwrap();
+        assert_eq!(got, status, "{}", answer["code"]);
+    }
+    let viewer = Person::join(&world.up, "vera", &["viewer"]).await.unwrap();
+    let whole = format!("/v1/workspaces/default{path}");
+    let sent = world
+        .up
+        .call_with(viewer.token(), Method::PATCH, &whole, Some(&patch));
+    let (status, problem) = sent.await.unwrap();
+    assert_eq!(status, 403, "{problem}");
+    let output = tokio::process::Command::new(holdpoint_binary().unwrap())
+        .args([
+            "run",
+            "context",
+            &id,
+            "--patch",
+            r#"{"address": {"zip": "10115"}}"#,
+        ])
+        .arg("--data")
+        .arg(world.up.data_dir())
+        .env_remove("HOLDPOINT_URL")
+        .env_remove("HOLDPOINT_TOKEN")
+        .output()
+        .await
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(signal(&world, &id, json!({ "name": "go" })).await.0, 200);
+    let ended = world.until_status(&id, "completed").await;
+    assert_eq!(ended["steps"][1]["request"]["message"], "Berlin 10115");
+    assert_eq!(
+        ended["input"]["address"],
+        json!({ "city": "Berlin", "zip": "10115" })
+    );
+    let kinds = world.history(&id).await;
+    let changes = kinds.iter().filter(|kind| *kind == "run.context_changed");
+    assert_eq!(changes.count(), 4);
+    let (status, problem) = world.up.patch(&path, &patch).await.unwrap();
+    assert_eq!((status, &problem["code"]), (409, &json!("run_final")));
 }

@@ -71,7 +71,7 @@ enum Workload {
 /// inputs of a sweep have its name as the verb, and other inputs of a service itself have that of the service.
 struct Row(&'static str, &'static str, bool, Workload);
 
-const ROWS: [Row; 14] = [
+const ROWS: [Row; 15] = [
     Row(
         "notification",
         "notification",
@@ -82,6 +82,7 @@ const ROWS: [Row; 14] = [
     Row("executor", "cancel_run", false, Workload::RunRequests),
     Row("executor", "holds_closed", true, Workload::RunRequests),
     Row("executor", "watch_run_ends", false, Workload::RunRequests),
+    Row("executor", "patch_context", false, Workload::Signals),
     Row("executor", "heartbeat", false, Workload::NodeSteps),
     Row("executor", "deregister", false, Workload::NodeSteps),
     Row("handoff", "set_holds", true, Workload::RunRequests),

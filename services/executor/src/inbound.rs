@@ -19,9 +19,9 @@ use holdpoint_contracts::erasure::EraseContact;
 use holdpoint_contracts::executor::{
     AddActivity, ApplyAgent, CancelRun, ChildRunsEnded, DeleteAgent, DeleteContact,
     DeleteLibraryEntry, DeleteTool, HandoffsUpdated, HoldsClosed, MigrateRun, PatchContact,
-    PauseRun, PauseScope, PutContact, PutLibraryEntry, PutTool, ResumeRun, ResumeScope, RetryRun,
-    RunEndsOf, ScheduledStart, SetChildRuns, SignalRun, StartRun, StartScheduled, TakeOverRun,
-    TimerFired, TimersFired, WatchRunEnds,
+    PatchContext, PauseRun, PauseScope, PutContact, PutLibraryEntry, PutTool, ResumeRun,
+    ResumeScope, RetryRun, RunEndsOf, ScheduledStart, SetChildRuns, SignalRun, StartRun,
+    StartScheduled, TakeOverRun, TimerFired, TimersFired, WatchRunEnds,
 };
 use holdpoint_contracts::hold::HoldClosed;
 use holdpoint_contracts::message::{Actor, Command, Envelope};
@@ -233,6 +233,10 @@ fn decode_run_command(verb: &str, body: &[u8], caller: &Caller<'_>) -> Decoded {
         MigrateRun::VERB => caller.read_one(body, Right::Operate, |it: MigrateRun, by| {
             let version = it.version;
             caller.run_input(it.run, RunInput::Migrate { by, version })
+        }),
+        PatchContext::VERB => caller.read_one(body, Right::Operate, |it: PatchContext, by| {
+            let patch = it.patch;
+            caller.run_input(it.run, RunInput::PatchContext { by, patch })
         }),
         StartOperation::VERB => operations::decode_start(body, caller),
         CancelOperation::VERB => operations::decode_cancel(body, caller),

@@ -400,6 +400,7 @@ fn log(item: &HistoryItem) {
         | EventType::StepContinued
         | EventType::RunSuspended
         | EventType::RunMigrated
+        | EventType::RunContextChanged
         | EventType::HandoffOffered
         | EventType::HandoffAccepted
         | EventType::HandoffReassigned

@@ -36,6 +36,7 @@ mod contact_commands;
 mod library;
 mod mail_thread;
 mod migrate_run;
+mod patch_context;
 mod pauses;
 mod scheduled_starts;
 mod search_contacts;
@@ -54,6 +55,7 @@ pub use library::{
 };
 pub use mail_thread::{GetMailThread, MailThread};
 pub use migrate_run::MigrateRun;
+pub use patch_context::PatchContext;
 pub use pauses::{PauseNew, PauseWaiting};
 pub use scheduled_starts::{ScheduledStart, ScheduledStartReply, StartScheduled};
 pub use search_contacts::{FOUND_MAX, SearchContacts};
@@ -88,6 +90,7 @@ commands! {
     CancelRun:       "cancel_run"(run)                 -> ChangedRun;
     RetryRun:        "retry_run"(run)                  -> ChangedRun;
     MigrateRun:      "migrate_run"(run)                -> ChangedRun;
+    PatchContext:    "patch_context"(run)              -> ChangedRun;
     SignalRun:       "signal_run"(run)                 -> ChangedRun;
     SuspendRun:      "suspend_run"(run)                -> ChangedRun;
     TakeOverRun:     "take_over_run"(run)              -> ChangedRun;

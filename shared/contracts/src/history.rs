@@ -81,6 +81,9 @@ pub enum EventType {
     /// A question of it was answered.
     #[strum(serialize = "input.answered")]
     InputAnswered,
+    /// An operator changed what later steps see as the input of the run.
+    #[strum(serialize = "run.context_changed")]
+    RunContextChanged,
     /// A signal arrived.
     #[strum(serialize = "signal.received")]
     SignalReceived,

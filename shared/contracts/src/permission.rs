@@ -14,9 +14,9 @@ use crate::erasure::EraseContact;
 use crate::executor::{
     AddActivity, ApplyAgent, CancelRun, ChildRunsEnded, DeleteAgent, DeleteContact,
     DeleteLibraryEntry, DeleteTool, GetMailThread, HandoffsUpdated, HoldsClosed, MigrateRun,
-    PatchContact, PauseRun, PauseScope, PutContact, PutLibraryEntry, PutTool, ResumeRun,
-    ResumeScope, RetryRun, SearchContacts, SetChildRuns, SignalRun, StartRun, StartScheduled,
-    TakeOverRun, TimersFired, WatchRunEnds,
+    PatchContact, PatchContext, PauseRun, PauseScope, PutContact, PutLibraryEntry, PutTool,
+    ResumeRun, ResumeScope, RetryRun, SearchContacts, SetChildRuns, SignalRun, StartRun,
+    StartScheduled, TakeOverRun, TimersFired, WatchRunEnds,
 };
 use crate::handoff::{
     ActOnRequest, AskAgain, CreateStandingApproval, DecideRequest, DecideRequests, DeletePolicy,
@@ -238,7 +238,7 @@ fn of_gateway() -> Vec<String> {
     asked! {
         ApplyAgent, DeleteAgent, PutTool, DeleteTool, PutLibraryEntry, DeleteLibraryEntry,
         PutContact, PatchContact, AddActivity,
-        DeleteContact, EraseContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, MigrateRun, SignalRun, SuspendRun,
+        DeleteContact, EraseContact, StartRun, PauseRun, ResumeRun, CancelRun, RetryRun, MigrateRun, PatchContext, SignalRun, SuspendRun,
         TakeOverRun, PauseScope, ResumeScope, StartOperation, CancelOperation, RequestInput, PutBlob, OpenHold, AskAgain, WithdrawHold, DecideRequest, DecideRequests,
         ActOnRequest, PutUser, DisableUser, PutPolicy, DeletePolicy,
         CreateStandingApproval, RevokeStandingApproval, ReadNotification,

@@ -103,14 +103,17 @@ impl Trial<'_> {
         self.check_history(&run, &all).await
     }
 
-    /// A run takes an early signal, and waits for the next one. Each call has a key, so the run takes a repeated call
+    /// A run takes a change of its context and an early signal, and waits for the next one. Each call has a key, so the run takes a repeated call
     /// once.
     pub(super) async fn signal_run(&self) -> anyhow::Result<()> {
         let wait = json!({ "wait_for": "go" });
-        let agent = json!({ "agent": "awaits", "steps": [wait, wait, log("after")] });
+        let after = json!({ "tool": "log", "args": { "message": "$input.note" } });
+        let agent = json!({ "agent": "awaits", "steps": [wait, wait, after] });
         self.post("agent", "/agents", &agent).await?;
         let run = id_of(&self.post("run", "/agents/awaits/runs", &json!({})).await?)?;
         let run = format!("/runs/{run}");
+        let note = json!({ "note": "after" });
+        self.patch(&format!("{run}/context"), &note).await?;
         for key in ["one", "two", "two"] {
             let signal = json!({ "name": "go", "data": key, "key": key });
             self.post(key, &format!("{run}/signal"), &signal).await?;
@@ -124,6 +127,7 @@ impl Trial<'_> {
             "{ended}"
         );
         let all = [
+            ("run.context_changed", 1),
             ("signal.received", 2),
             ("run.resumed", 2),
             ("step.succeeded", 1),

@@ -11,6 +11,7 @@ pub(crate) mod heartbeat;
 pub(crate) mod holds_closed;
 pub(crate) mod lease_ended;
 pub(crate) mod migrate_run;
+pub(crate) mod patch_context;
 pub(crate) mod pause_run;
 pub(crate) mod pause_scope;
 pub(crate) mod put_contact;

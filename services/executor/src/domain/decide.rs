@@ -21,6 +21,7 @@ use crate::domain::commands::heartbeat::change_node;
 use crate::domain::commands::holds_closed::close_hold;
 use crate::domain::commands::lease_ended::end_lease;
 use crate::domain::commands::migrate_run::migrate_run;
+use crate::domain::commands::patch_context::patch_context;
 use crate::domain::commands::pause_run::pause_run;
 use crate::domain::commands::pause_scope::change_scope;
 use crate::domain::commands::put_contact::change_contact;
@@ -436,6 +437,7 @@ fn decide_run<'a>(
         RunInput::Cancel { by, reason } => cancel_run(transition, by, reason.as_deref()),
         RunInput::Retry { by, from } => retry_run(transition, by, from.as_deref()),
         RunInput::Migrate { by, version } => migrate_run(transition, by, *version),
+        RunInput::PatchContext { by, patch } => patch_context(transition, by, patch),
         RunInput::Signal { by, signal } => signal_run(transition, by, signal),
         // Scopes are applied before every input. This input only triggers that.
         RunInput::ApplyScopes => Ok(RunOutcome::Unchanged(Reply::Nothing(()))),

@@ -202,8 +202,7 @@ pub enum Input {
     DeleteExpiredRuns { before: DateTime<Utc> },
     /// Blobs without a reference have expired before an instant.
     DeleteExpiredBlobs { before: DateTime<Utc> },
-    /// The scheduler names a timer that the executor never sets: refused by itself, so that its
-    /// neighbours in the message count.
+    /// The scheduler names a timer that the executor never sets: refused by itself, so that its neighbours count.
     UnknownTimer { id: String },
     Run {
         /// The workspace that the message came under; another one's run does not exist for it.
@@ -248,6 +247,11 @@ pub enum RunInput {
     Retry { by: Actor, from: Option<String> },
     /// An operator moves it to a newer version of its agent; none: the newest.
     Migrate { by: Actor, version: Option<u32> },
+    /// An operator changes what later steps see as its input.
+    PatchContext {
+        by: Actor,
+        patch: Map<String, Value>,
+    },
     /// A program or a user sends a signal to it.
     Signal { by: Actor, signal: Signal },
     /// An operator becomes the owner of the run.

@@ -14,8 +14,8 @@ use holdpoint_ids::{
 use crate::domain::decision::Undecided;
 use crate::domain::model::library::{ENTRIES_MAX, LIBRARY_BYTES_MAX};
 use crate::domain::model::run::{
-    KEPT_SIGNALS_MAX, LABEL_CHARS_MAX, QUESTIONS_MAX, RETRIES_MAX, SIGNAL_BYTES_MAX,
-    SIGNAL_KEY_CHARS_MAX,
+    CONTEXT_BYTES_MAX, KEPT_SIGNALS_MAX, LABEL_CHARS_MAX, QUESTIONS_MAX, RETRIES_MAX,
+    SIGNAL_BYTES_MAX, SIGNAL_KEY_CHARS_MAX,
 };
 use crate::domain::model::scope::CHANGES_MAX;
 use crate::domain::model::tool::OFFERED_TOOLS_MAX;
@@ -129,6 +129,8 @@ pub enum Refusal {
         "run `{run}` has taken another signal with the key `{key}`; use a new key for a new signal"
     )]
     SignalKeyReused { run: RunId, key: String },
+    #[error("the context would have {0} bytes of JSON; at most {CONTEXT_BYTES_MAX} are allowed")]
+    ContextTooLarge(usize),
     #[error("`data` has {0} bytes of JSON; at most {SIGNAL_BYTES_MAX} are allowed")]
     SignalTooLarge(usize),
     #[error("run `{0}` keeps {KEPT_SIGNALS_MAX} signals that no step has used, which is the most")]
@@ -338,6 +340,7 @@ impl Refusal {
             | Self::BlobChunkTooLarge(_)
             | Self::BlobsTooLarge(_)
             | Self::TooManyBlobs
+            | Self::ContextTooLarge(_)
             | Self::SignalTooLarge(_)
             | Self::SnapshotTooLarge(_) => (413, "too_large"),
             Self::TooManyRuns | Self::HoldFilterTooWide => (422, "too_many_runs"),

@@ -185,6 +185,7 @@ pub(super) const fn event_class(kind: EventType) -> &'static str {
         | EventType::RunPaused
         | EventType::RunSuspended
         | EventType::RunMigrated
+        | EventType::RunContextChanged
         | EventType::RunAwaitingInput
         | EventType::RunAwaitingApproval
         | EventType::HandoffOffered

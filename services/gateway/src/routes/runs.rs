@@ -10,19 +10,19 @@ mod suspension;
 use std::fmt::Display;
 use std::str::FromStr;
 
-use axum::routing::{get, post};
+use axum::routing::{get, patch, post};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::Problem;
 use holdpoint_contracts::executor::{
-    CancelRun, ChangedScope, GetRun, ListRuns, MigrateRun, PauseNew, PauseRun, PauseScope,
-    PauseWaiting, ResumeRun, ResumeScope, RetryRun, SignalRun, TakeOverRun,
+    CancelRun, ChangedScope, GetRun, ListRuns, MigrateRun, PatchContext, PauseNew, PauseRun,
+    PauseScope, PauseWaiting, ResumeRun, ResumeScope, RetryRun, SignalRun, TakeOverRun,
 };
 use holdpoint_contracts::run::{ChangedRun, Page, ResumeMode, RunView};
 use holdpoint_contracts::suspension::StepOnResume;
 use holdpoint_ids::{AgentName, RunId};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::auth::may::{Administer, Ask, Demand, Look, May, Operate};
@@ -44,6 +44,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/runs/{run}/retry", post(retry))
         .route("/runs/{run}/migrate", post(migrate))
         .route("/runs/{run}/signal", post(signal))
+        .route("/runs/{run}/context", patch(patch_context))
         .route("/runs/{run}/suspend", post(suspension::suspend))
         .route("/runs/{run}/snapshot", get(suspension::snapshot))
         .route(
@@ -201,6 +202,16 @@ async fn migrate(call: RunCall<MigrateBody>) -> CommandResult<ChangedRun> {
     let (run, version) = (call.id, call.body.version);
     call.caller
         .command(call.key, MigrateRun { run, version })
+        .await
+}
+
+/// Changes what later steps see as the input of the run (RFC 7386).
+async fn patch_context(
+    call: Call<Operate, RunId, JsonBody<Map<String, Value>>>,
+) -> CommandResult<ChangedRun> {
+    let (run, patch) = (call.id, call.body);
+    call.caller
+        .command(call.key, PatchContext { run, patch })
         .await
 }
 

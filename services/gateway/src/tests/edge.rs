@@ -411,7 +411,7 @@ fn answer(verb: &str, body: Value, played: &mut Played) -> Value {
             "deadline": at(),
         }}),
         "pause_run" | "resume_run" | "cancel_run" | "retry_run" | "signal_run" | "suspend_run"
-        | "take_over_run" => {
+        | "patch_context" | "take_over_run" => {
             let mut run = serde_json::to_value(run_view(&body)).unwrap();
             run["changed"] = true.into();
             json!({ "ok": run })

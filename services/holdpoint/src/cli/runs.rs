@@ -142,6 +142,14 @@ pub(crate) enum RunCommand {
         #[arg(long, value_name = "VERSION")]
         to: Option<u32>,
     },
+    /// Change the context of a run; later steps see it as input
+    Context {
+        #[command(flatten)]
+        run: ById,
+        /// Merge patch (RFC 7386): JSON, or a file that holds it
+        #[arg(long, value_name = "JSON", value_parser = parsers::json_or_file)]
+        patch: Value,
+    },
     /// Send a signal to runs; a step that waits for it goes on
     Signal {
         #[command(flatten)]

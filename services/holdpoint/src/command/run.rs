@@ -1,4 +1,4 @@
-//! `run`: starts, lists, shows, watches, pauses, suspends, resumes, signals, retries and cancels runs, and prints their
+//! `run`: starts, lists, shows, watches, pauses, suspends, resumes, signals, patches, retries and cancels runs, and prints their
 //! snapshots.
 
 mod action;
@@ -22,6 +22,7 @@ use self::list_runs::{contacts_with_run, filter_query};
 use super::short_id::Listed;
 use super::{ClientCommand, Session, body_of, cells, instant, page_query};
 use crate::cli::runs::{RunCommand, StartArgs};
+use crate::client::{Method, item_path};
 use crate::exit::{ExitKind, Usage};
 use crate::output;
 use crate::parsers::contact_id;
@@ -78,6 +79,7 @@ impl ClientCommand for RunCommand {
                 let action = Action::new("migrate", body, "migrated", "has this version already");
                 change_runs::change_runs(session, &runs, &action).await
             }
+            Self::Context { run, patch } => patch_context(session, &run.id, &patch).await,
             Self::Signal {
                 runs,
                 name,
@@ -100,6 +102,22 @@ impl ClientCommand for RunCommand {
 async fn show_run(session: &Session, id: &str) -> anyhow::Result<ExitKind> {
     let run = session.whole_id(Listed::Runs, id).await?;
     show::show(session, &run).await
+}
+
+async fn patch_context(session: &Session, run: &str, patch: &Value) -> anyhow::Result<ExitKind> {
+    let run = session.whole_id(Listed::Runs, run).await?;
+    let path = format!("{}/context", item_path("runs", &run)?);
+    let changed = session
+        .client
+        .send_json(Method::PATCH, &path, patch)
+        .await?;
+    let action = Action::new(
+        "context",
+        Value::Null,
+        "changed",
+        "has this context already",
+    );
+    change_runs::print_changed(session, &action, &changed)
 }
 
 async fn list(

@@ -7,8 +7,8 @@
 mod approvals;
 mod approver_rights;
 mod asked_items;
-mod change_library;
 mod called_tools;
+mod change_library;
 mod child_runs;
 mod doubtful_failures;
 mod ending;
@@ -22,6 +22,7 @@ mod migrating;
 mod missing_tools;
 mod on_error;
 mod operations;
+mod patching;
 mod pausing;
 mod people;
 mod planner;

@@ -104,6 +104,9 @@ pub const LABEL_CHARS_MAX: usize = 200;
 /// Incidents that a run keeps. Further ones are only in the log and among the dead letters.
 pub const INCIDENTS_MAX: usize = 16;
 
+/// Largest context of a run, in bytes of JSON. Its input is its context.
+pub const CONTEXT_BYTES_MAX: usize = 1024 * 1024;
+
 /// How often a run may be retried. Each retry adds to its history.
 pub const RETRIES_MAX: u32 = 100;
 

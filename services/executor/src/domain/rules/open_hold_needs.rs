@@ -120,6 +120,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
             let plan = |version| Need::Plan(workspace, run.agent.clone(), version);
             needs.extend(version.map(plan));
         }
+        RunInput::PatchContext { .. } => needs.push(Need::Value(run.id, INPUT.to_owned())),
         RunInput::ChildRunEnded(end) => needs.extend(last_end_needs(run, end.id, end.child)),
         RunInput::ContactReplied => needs.extend(contact_need(run)),
         RunInput::StartStep(delivered) => needs.extend(approval_needs(run, &delivered.step)),
@@ -191,6 +192,7 @@ const fn may_end_child(input: &RunInput) -> bool {
         RunInput::Start { .. }
         | RunInput::StartScheduled(_)
         | RunInput::Pause { .. }
+        | RunInput::PatchContext { .. }
         | RunInput::Suspend { .. }
         | RunInput::Cancel { .. }
         | RunInput::TakeOver { .. }

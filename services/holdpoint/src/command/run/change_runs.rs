@@ -45,7 +45,8 @@ pub(super) async fn change_runs(
     Ok(ExitKind::of_many(kinds))
 }
 
-fn print_changed(
+/// One line about a changed run.
+pub(super) fn print_changed(
     session: &Session,
     action: &Action,
     changed: &Body<ChangedRun>,

@@ -46,6 +46,7 @@ fn table_of(input: &RunInput) -> &'static str {
         | RunInput::Watch
         | RunInput::Retry { .. }
         | RunInput::Migrate { .. }
+        | RunInput::PatchContext { .. }
         | RunInput::Signal { .. }
         | RunInput::Suspend { .. }
         | RunInput::Cancel { .. } => "What people do",

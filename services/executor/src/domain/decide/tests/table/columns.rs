@@ -259,6 +259,14 @@ fn migrate() -> RunInput {
     RunInput::Migrate { by, version }
 }
 
+fn patch_context() -> RunInput {
+    let (by, patch) = (
+        owner(),
+        [("more".to_owned(), json!(1))].into_iter().collect(),
+    );
+    RunInput::PatchContext { by, patch }
+}
+
 fn signal() -> RunInput {
     let (by, name) = (owner(), "paid".to_owned());
     let signal = Signal {
@@ -285,6 +293,7 @@ fn of_people() -> Vec<Column> {
         on("migrate", |_| migrate()),
         on("retry", |_| retry()),
         on("signal", |_| signal()),
+        on("change the context", |_| patch_context()),
         on("take over", |_| RunInput::TakeOver { by: owner() }),
         on("follow", |_| RunInput::Watch),
         on("scheduled start again", |_| scheduled_start()),
