@@ -5,6 +5,7 @@ use reqwest::header::COOKIE;
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
+use crate::shop::Shop;
 use crate::world::{PATIENCE, World};
 
 /// A reader who opens the link of a mail.
@@ -186,6 +187,49 @@ async fn a_person_decides_by_the_link_in_a_mail() {
         page.contains("This link is no longer valid") && !page.contains("<form"),
         "{page}"
     );
+}
+
+/// S2-R4: an approver sends a call back by the link in a mail, if a step has made its arguments.
+#[tokio::test]
+async fn a_call_is_sent_back_by_the_link_in_a_mail() {
+    let world = World::with_real_time().await;
+    let reader = Reader::of(&world);
+    let shop = Shop::open().await;
+    let ada = Person::join(&world.up, "ada", &["member"]).await.unwrap();
+    for name in ["drafts", "payments"] {
+        let http = json!({ "url": shop.url(&format!("/{name}")) });
+        let tool = json!({ "name": name, "risk": "low", "http": http });
+        assert_eq!(world.up.post("/tools", &tool).await.unwrap().0, 201);
+    }
+    let draft = json!({ "id": "draft", "tool": "drafts", "args": { "about": "o-1" } });
+    let approval = json!({ "from": "@user.ada" });
+    let pay = json!({ "id": "pay", "tool": "payments", "args": { "amount": "$draft.total" }, "approval": approval });
+    world.agent("pays", json!([draft, pay])).await;
+    let run = world.start_run("pays", json!({})).await;
+    let mail = newest(&world, &ada, 1).await;
+    let link = behind(&mail, "Send back, and say what to change");
+    let (status, page) = reader.open(&link).await;
+    assert!(status == 200 && page.contains("to send it back"), "{page}");
+    let (status, page) = reader.send(&link, "do=revise&instructions=").await;
+    assert_eq!(status, 422, "{page}");
+    let (status, page) = reader
+        .send(&link, "do=revise&instructions=Half+of+it.")
+        .await;
+    assert!(status == 200 && page.contains("Recorded."), "{page}");
+    let sent_back = until(PATIENCE, "the draft runs again", async || {
+        let calls = shop.calls();
+        calls
+            .iter()
+            .any(|call| call.body.contains("Half of it."))
+            .then_some(())
+    });
+    sent_back.await.unwrap();
+    // A revision does not end the run, and the approver is asked again.
+    let mail = newest(&world, &ada, 2).await;
+    let link = behind(&mail, "- Approve");
+    let (status, page) = reader.send(&link, "do=approve").await;
+    assert!(status == 200 && page.contains("Recorded."), "{page}");
+    world.until_status(&run, "completed").await;
 }
 
 fn for_sales() -> Value {

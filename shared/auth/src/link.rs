@@ -31,6 +31,8 @@ pub enum Choice {
     Approve,
     /// The page asks for the reason.
     Reject,
+    /// The page asks for instructions.
+    Revise,
     /// An option of a question, by its index from 0.
     Option(usize),
 }
@@ -68,7 +70,12 @@ mod tests {
     #[test]
     fn a_link_may_name_an_answer() {
         let key = LinkKey::new(&pack(&[1; 32])).unwrap();
-        for choice in [Choice::Approve, Choice::Reject, Choice::Option(3)] {
+        for choice in [
+            Choice::Approve,
+            Choice::Reject,
+            Choice::Revise,
+            Choice::Option(3),
+        ] {
             let claims = LinkClaims {
                 choice: Some(choice),
                 ..claims("ada")

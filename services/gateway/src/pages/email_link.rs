@@ -31,7 +31,7 @@ use crate::store::tokens::Holder;
 use crate::use_cases::decide_request::decide_request;
 
 /// The actions of a link; all others require a sign-in.
-const DECISIONS: [&str; 4] = ["respond", "approve", "reject", "complete"];
+const DECISIONS: [&str; 5] = ["respond", "approve", "reject", "revise", "complete"];
 
 pub(super) fn routes() -> Router<App> {
     Router::new()

@@ -164,6 +164,7 @@ impl<'a> RequestForms<'a> {
                 ("approve", "to approve".to_owned(), inside)
             }
             Choice::Reject => ("reject", "to reject".to_owned(), self.reject_fields()),
+            Choice::Revise => ("revise", "to send it back".to_owned(), self.revise_fields()),
         };
         self.allows(action)
             .then(|| (label, self.form(action, "stack", &inside)))

@@ -38,7 +38,11 @@ impl Answers {
             HoldKind::Approval => {
                 let approve = (Choice::Approve, "Approve".to_owned());
                 let reject = (Choice::Reject, "Reject, and say why".to_owned());
-                Self::Choices(vec![approve, reject], 0)
+                let label = "Send back, and say what to change";
+                let may_revise = request.actions.iter().any(|action| action == "revise");
+                let revise = may_revise.then(|| (Choice::Revise, label.to_owned()));
+                let choices = [approve].into_iter().chain(revise).chain([reject]);
+                Self::Choices(choices.collect(), 0)
             }
             HoldKind::Input if request.link.is_some() => Self::Free,
             HoldKind::Input => match request.schema.as_ref().map(Form::parse) {
@@ -233,6 +237,12 @@ mod tests {
             approval.contains("- Reject, and say why\n  https"),
             "{approval}"
         );
+        assert!(!approval.contains("Send back"), "{approval}");
+        let mut revisable = request(HoldKind::Approval);
+        revisable.actions = vec!["approve".to_owned(), "revise".to_owned()];
+        let approval = Answers::of(&revisable).text(to);
+        let link = "- Send back, and say what to change\n  https://hold.example/l/Some(Revise)";
+        assert!(approval.contains(link), "{approval}");
         assert_eq!(Answers::of(&request(HoldKind::Handoff)), Answers::Free);
         assert_eq!(
             Answers::of(&request(HoldKind::Input)),
