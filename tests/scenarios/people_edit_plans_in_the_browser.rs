@@ -19,13 +19,21 @@ const REFUSED: &str = r#"[{"tool": "payments.refund", "args": {"amount": 1000}}]
 /// Without `crm.note`, and with two other steps.
 const EDITED: &str = r#"[{"wait": "1 second"}, {"tool": "log", "args": {"message": "one"}}, {"tool": "log", "args": {"message": "two"}}]"#;
 
+const CHECK: &str = "[name=check]";
+
 /// The button of the form that approves. The title of the request is a link with the same word.
 const APPROVE: &str = "form:has([name=do][value=approve]) > button.primary";
 
-/// Presses a button. A live update may replace it at any moment.
+/// Presses a button and waits for the reply. A live update may replace the button at any moment.
 async fn press(browser: &Browser, css: &str) {
     until(PATIENCE, css, async || {
         browser.find(css).await.click().await.ok()
+    })
+    .await
+    .unwrap();
+    until(PATIENCE, "the reply", async || {
+        let busy = "return document.querySelector('[aria-busy=true]') === null";
+        (browser.asks(busy).await == true).then_some(())
     })
     .await
     .unwrap();
@@ -83,7 +91,7 @@ async fn a_person_edits_a_plan_on_the_page_of_its_run() {
     browser.go(&format!("/runs/{run}")).await;
     browser.reads("Warning: step-02: No tool `crm.note`").await;
     browser.picture("plan-warning").await;
-    for button in ["[name=check]", APPROVE] {
+    for button in [CHECK, APPROVE] {
         type_plan(&browser, REFUSED).await;
         press(&browser, button).await;
         browser.reads("step-01: A plan may not call").await;
@@ -93,12 +101,12 @@ async fn a_person_edits_a_plan_on_the_page_of_its_run() {
         assert!(said.contains("payments.refund"), "{button}: {said}");
     }
     type_plan(&browser, "[{").await;
-    browser.click("Check the plan").await;
+    press(&browser, CHECK).await;
     browser.reads("invalid JSON").await;
     assert_eq!(typed(&browser).await, "[{");
 
     type_plan(&browser, EDITED).await;
-    browser.click("Check the plan").await;
+    press(&browser, CHECK).await;
     browser.reads("The plan as edited").await;
     browser.reads("step-03").await;
     browser.picture("plan-edited").await;
@@ -143,7 +151,7 @@ async fn a_plan_is_checked_without_the_script() {
     plain.click("Edit the plan").await;
     editor.clear().await.unwrap();
     editor.send_keys(EDITED).await.unwrap();
-    plain.click("Check the plan").await;
+    press(&plain, CHECK).await;
     plain.reads("The plan as edited").await;
     press(&plain, APPROVE).await;
     world.until_status(&run, "completed").await;

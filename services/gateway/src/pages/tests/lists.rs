@@ -41,7 +41,7 @@ fn a_request_is_addressed_to_its_recipients_until_it_has_an_assignee() {
 #[test]
 fn an_assignee_does_not_exclude_other_voters() {
     let user = |name: &str, roles: &[&str]| SignedInUser::for_test(name, roles, at());
-    let of = |to: serde_json::Value, history: serde_json::Value| {
+    let of = |to: Value, history: Value| {
         let votes = json!({"have": 0, "need": 2});
         request(json!({"to": to, "assignee": "eve", "votes": votes, "history": history}))
     };
