@@ -43,6 +43,7 @@ mod a_planner_makes_the_steps_of_a_run;
 mod a_process_dies_at_any_point;
 mod a_program_publishes_commands;
 mod a_question_is_answered;
+mod a_rehearsal_knows_what_real_runs_have;
 mod a_reply_comes_by_hook;
 mod a_reply_finds_its_thread;
 mod a_reply_skips_the_follow_up;

@@ -16,6 +16,7 @@ use holdpoint_egress::EgressPolicy;
 use holdpoint_executor::Executor;
 use holdpoint_executor::domain::expression::{self, Scope};
 use holdpoint_executor::domain::plan::Plan;
+use holdpoint_executor::domain::rehearsal::child_plans::ChildPlans;
 use holdpoint_executor::domain::rehearsal::script::Script;
 use holdpoint_handoff::Handoff;
 use holdpoint_kernel::Service;
@@ -215,7 +216,7 @@ fn scripts_of_rehearsals() {
         "input: { a: 1 }\nsignals: [{ name: paid, after: 2 days, data: { n: 1 } }]".to_owned(),
     ];
     try_texts("scripts of rehearsals", &texts, |text| {
-        drop(Script::parse(text, &plan));
+        drop(Script::parse(text, &plan, &ChildPlans::new()));
     });
 }
 

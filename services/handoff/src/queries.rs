@@ -284,13 +284,14 @@ impl HandoffQueries {
         let after = query.cursor.as_deref().map(str::parse).transpose();
         let after =
             after.map_err(|_no_id| invalid("`cursor` is not one that a page before gave"))?;
+        let now = self.clock.now();
         let filter = StandingApprovalFilter {
             after,
             agent: query.agent.as_ref(),
             tool: query.tool.as_ref(),
+            lasting_at: query.lasting.then_some(now),
         };
         let found = store::list_standing_approvals(&self.db, workspace, &filter, limit + 1).await;
-        let now = self.clock.now();
         let found = found.map_err(failed)?;
         let views = found.iter().map(|one| one.view(now, Vec::new())).collect();
         Ok(cut_page(views, limit, |view: &StandingApprovalView| {

@@ -6,12 +6,12 @@ mod stored;
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
-use holdpoint_ids::{AgentName, ContactId, UserName};
+use holdpoint_ids::{AgentName, ContactId, StandingApprovalId, UserName};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::contact::CONTACT_BYTES_MAX;
-use crate::handoff::PolicyView;
+use crate::handoff::{PolicyView, StandingApprovalView};
 use crate::history::EventType;
 use crate::hold::RungAct;
 use crate::problem::Problem;
@@ -90,6 +90,9 @@ pub struct RehearseAgent {
     /// Policies of the workspace that the agent may name. The gateway adds them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyView>,
+    /// Active standing approvals of the workspace, with their uses by earlier runs of the rehearsal. The gateway adds them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub standing_approvals: Vec<StandingApprovalView>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -172,6 +175,9 @@ pub struct RehearsedRun {
     /// Roles without an active user to whom requests are addressed.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub empty_roles: BTreeSet<String>,
+    /// How often the run uses each standing approval.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub standing_approvals: BTreeMap<StandingApprovalId, u32>,
     /// Why the rehearsal stopped before the end of the run, if a limit stopped it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<RehearsalLimit>,
@@ -244,6 +250,15 @@ pub enum Outgoing {
         #[serde(with = "crate::instant::option")]
         deadline: Option<DateTime<Utc>>,
     },
+    /// A standing approval decides the request of a gated call. No recipient is notified of it.
+    ApprovedInAdvance {
+        approval: StandingApprovalId,
+        /// Who has created it.
+        by: UserName,
+        /// Of this use, from 1.
+        number: u32,
+        max_uses: u32,
+    },
     /// A rung of the ladder of a request, or its deadline: users are notified of the request.
     Escalation {
         request: HoldKind,
@@ -286,6 +301,9 @@ pub struct RehearsalSummary {
     /// Roles without an active user to whom requests are addressed.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub empty_roles: BTreeSet<String>,
+    /// How often each standing approval is used.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub standing_approvals: BTreeMap<StandingApprovalId, u64>,
     /// Steps that no contact reached.
     pub unreached_steps: Vec<String>,
     /// Contacts whose run ends, and no person has a request of it.
@@ -326,6 +344,7 @@ impl RehearsedEvent {
         let outgoing = self.outgoing.as_ref().map(|outgoing| match outgoing {
             Outgoing::Call { tool, .. } => format!("call {tool}"),
             Outgoing::Request { request, to, .. } => format!("{request} {}", to.join(" ")),
+            Outgoing::ApprovedInAdvance { approval, .. } => format!("approval by {approval}"),
             Outgoing::Escalation { act, to, .. } => format!("{act:?} {}", to.join(" ")),
             Outgoing::ChildRun { agent } => format!("run {agent}"),
         });
@@ -375,6 +394,9 @@ impl RehearsalSummary {
             }
             for (user, count) in &run.users {
                 *summary.users.entry(user.clone()).or_default() += count;
+            }
+            for (approval, count) in &run.standing_approvals {
+                *summary.standing_approvals.entry(*approval).or_default() += u64::from(*count);
             }
             summary.empty_roles.extend(run.empty_roles.iter().cloned());
         }

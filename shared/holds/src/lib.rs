@@ -12,6 +12,7 @@ pub mod limits;
 mod recipient;
 pub mod redaction;
 pub mod resolved_policies;
+pub mod standing_approval;
 
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;

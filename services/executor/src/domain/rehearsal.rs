@@ -5,6 +5,8 @@
 
 pub mod audience;
 mod call_results;
+pub mod child_plans;
+mod child_runs;
 mod in_memory_run;
 mod ladder;
 mod open_request;
@@ -15,6 +17,7 @@ mod rungs;
 mod sample;
 pub mod script;
 pub mod setup;
+pub mod standing_approvals;
 #[cfg(test)]
 mod tests;
 
@@ -88,7 +91,7 @@ pub(crate) fn rehearse_as(
 /// What happens next in a rehearsed run.
 #[derive(Debug, Clone, Copy)]
 enum NextInput {
-    /// A worker takes a call, or a child run ends.
+    /// A worker takes a call, or a child run starts or ends.
     Work,
     /// The contact changes, or a signal comes.
     Change(DateTime<Utc>),
@@ -98,7 +101,7 @@ enum NextInput {
 
 /// None: the run has ended, or nothing wakes it any more.
 fn next_input(state: &InMemoryRun<'_>, changes: &Changes) -> Option<NextInput> {
-    if state.run.as_ref().is_none_or(Run::is_final) {
+    if state.run().is_none_or(Run::is_final) {
         return None;
     }
     if state.has_work() {
@@ -162,22 +165,23 @@ fn finished(
     contact: &RehearsalContact,
     mut state: InMemoryRun<'_>,
 ) -> RehearsedRun {
-    for dispatch in &state.dispatched {
-        state.recorder.withdraw_call(dispatch);
+    for dispatch in std::mem::take(&mut state.dispatched) {
+        state.withdraw_call(&dispatch);
     }
     let plan = state.plan();
     let steps_reached = steps_reached(plan, &state);
     let generated = plan.steps.iter().skip(setup.plan.plan.steps.len());
     let generated_steps = generated.map(|step| step.id.clone()).collect();
     let stopped_by = state.stopped_by;
-    let recorded = state.recorder.finish();
-    let view = match (&state.run, state.refused) {
-        (Some(run), _) => run.view(state.now),
+    let Some(view) = state.run().map(|run| run.view(state.now)) else {
         // Every run starts, or its start is refused.
-        (None, refused) => {
-            return refused_run(setup, contact, refused.unwrap_or_else(Problem::internal));
-        }
+        return refused_run(
+            setup,
+            contact,
+            state.refused.unwrap_or_else(Problem::internal),
+        );
     };
+    let recorded = state.recorder.finish();
     RehearsedRun {
         contact: contact.id.clone(),
         status: view.status,
@@ -190,6 +194,7 @@ fn finished(
         requests: recorded.requests,
         users: recorded.users,
         empty_roles: recorded.empty_roles,
+        standing_approvals: state.uses,
         stopped_by,
         timeline: recorded.events,
         events_left: recorded.left,
@@ -214,6 +219,7 @@ fn refused_run(
         requests: BTreeMap::new(),
         users: BTreeMap::new(),
         empty_roles: BTreeSet::new(),
+        standing_approvals: BTreeMap::new(),
         stopped_by: None,
         timeline: Vec::new(),
         events_left: 0,
@@ -221,7 +227,7 @@ fn refused_run(
 }
 
 fn steps_reached(plan: &Plan, state: &InMemoryRun<'_>) -> Vec<String> {
-    let steps = state.run.as_ref().map_or(&[][..], |run| &run.steps);
+    let steps = state.run().map_or(&[][..], |run| &run.steps);
     let planned = plan.steps.iter().zip(steps);
     let reached = planned.filter(|(planned, step)| {
         let has_not_begun = matches!(

@@ -1,6 +1,8 @@
 //! Rehearsals of agents. They read the registry of tools, and change nothing.
 
-use std::collections::BTreeMap;
+mod child_plans;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,10 +22,12 @@ use crate::domain::Tool;
 use crate::domain::merge_patch;
 use crate::domain::plan::Plan;
 use crate::domain::rehearsal::audience::{ActiveUsers, USERS_MAX};
+use crate::domain::rehearsal::child_plans::ChildPlans;
 use crate::domain::rehearsal::policies::Policies;
 use crate::domain::rehearsal::rehearse;
 use crate::domain::rehearsal::script::Script;
 use crate::domain::rehearsal::setup::{RehearsalSetup, WorkspaceFacts};
+use crate::domain::rehearsal::standing_approvals::StandingApprovals;
 use crate::store;
 
 /// How long a rehearsal waits for those before it.
@@ -34,6 +38,9 @@ const YEARS: std::ops::RangeInclusive<i32> = 1970..=9_000;
 
 /// Most policies of one request: as many as a workspace has.
 const POLICIES_MAX: usize = 200;
+
+/// Most standing approvals of one request: as many as a workspace has that are active.
+const STANDING_APPROVALS_MAX: usize = 200;
 
 /// Most bytes of JSON of the runs of one reply. The bus takes 1 MiB.
 const RUNS_BYTES_MAX: usize = 768 * 1024;
@@ -64,6 +71,7 @@ impl ExecutorQueries {
             start_at,
             seconds,
             policies,
+            standing_approvals,
         } = query;
         let time = Duration::from_secs(seconds.unwrap_or(SECONDS_MAX));
         let start_at = start_at.unwrap_or_else(|| this_minute(self.clock.now()));
@@ -79,19 +87,22 @@ impl ExecutorQueries {
                 return Err(QueryError(Problem::invalid_body(detail)));
             }
         };
-        let script = Script::parse(script.as_deref().unwrap_or_default(), &plan);
-        let script = script.map_err(invalid_script)?;
+        let child_plans = self.child_plans(workspace, &plan).await?;
+        let script = script.as_deref().unwrap_or_default();
+        let script = Script::parse(script, &plan, &child_plans).map_err(invalid_script)?;
         let facts = WorkspaceFacts {
             workspace: workspace.clone(),
-            tools: self.tools_of(workspace, &plan).await?,
+            tools: self.tools_of(workspace, &plan, &child_plans).await?,
             users: self.active_users(workspace).await?,
             policies: Policies::new(policies),
+            standing_approvals: StandingApprovals::new(standing_approvals),
+            child_plans,
         };
-        let setup = RehearsalSetup::new(facts, plan, script, start_at)
+        let mut setup = RehearsalSetup::new(facts, plan, script, start_at)
             .map_err(|error| Problem::invalid_body(error.to_string()))?;
         let contacts = self.merged_contacts(workspace, contacts).await?;
         let rehearsal = Self::blocking(move || {
-            let rehearsal = rehearse_all(&setup, &contacts, time);
+            let rehearsal = rehearse_all(&mut setup, &contacts, time);
             drop(permit);
             rehearsal
         });
@@ -149,17 +160,21 @@ impl ExecutorQueries {
         ))
     }
 
-    /// The registry entries of the tools that a plan names.
+    /// The registry entries of the tools that a plan and the plans below name.
     async fn tools_of(
         &self,
         workspace: &Workspace,
         plan: &Plan,
+        below: &ChildPlans,
     ) -> Result<Vec<Arc<Tool>>, QueryError> {
-        let names = plan.steps.iter().filter_map(|step| step.action.tool());
-        let of_planner = plan.planner.iter().flat_map(|planner| &planner.tools);
-        let names = names.chain(of_planner.map(String::as_str));
-        let names = names.filter_map(|name| name.parse().ok());
-        let entries = self.tool_entries(workspace, names).await?;
+        let plans = [plan].into_iter().chain(below.values().flatten());
+        let names = plans.flat_map(|plan| {
+            let names = plan.steps.iter().filter_map(|step| step.action.tool());
+            let of_planner = plan.planner.iter().flat_map(|planner| &planner.tools);
+            names.chain(of_planner.map(String::as_str))
+        });
+        let names: BTreeSet<_> = names.filter_map(|name| name.parse().ok()).collect();
+        let entries = self.tool_entries(workspace, names.into_iter()).await?;
         let tools = entries.into_values();
         let tools = tools.flat_map(|entry| [entry.operator, entry.nodes]);
         Ok(tools.flatten().collect())
@@ -180,6 +195,10 @@ fn check_limits(query: &RehearseAgent) -> Result<(), Problem> {
         let detail = format!("`seconds` is from 1 to {SECONDS_MAX}");
         return Err(Problem::invalid_body(detail));
     }
+    if query.standing_approvals.len() > STANDING_APPROVALS_MAX {
+        let detail = format!("`standing_approvals` has at most {STANDING_APPROVALS_MAX} entries");
+        return Err(Problem::invalid_body(detail));
+    }
     if query.policies.len() > POLICIES_MAX {
         let detail = format!("`policies` has at most {POLICIES_MAX} entries");
         return Err(Problem::invalid_body(detail));
@@ -193,7 +212,7 @@ fn this_minute(now: DateTime<Utc>) -> DateTime<Utc> {
 }
 
 fn rehearse_all(
-    setup: &RehearsalSetup,
+    setup: &mut RehearsalSetup,
     contacts: &[RehearsalContact],
     time: Duration,
 ) -> Result<Rehearsal, Problem> {
@@ -214,6 +233,7 @@ fn rehearse_all(
         if bytes > RUNS_BYTES_MAX && !runs.is_empty() {
             break;
         }
+        setup.count_uses(&run);
         runs.push(run);
     }
     Ok(setup.rehearsal(runs, contacts.len()))

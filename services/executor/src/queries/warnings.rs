@@ -29,6 +29,7 @@ use crate::domain::{Tool, ToolEntry};
 use crate::store;
 use paths::{KnownFields, dead_paths};
 use plan::{long_waits, skipped_references};
+pub(super) use runs::agents_of;
 
 /// Tools of one agent that are looked at; further ones get no warning.
 const CHECKED_MAX: usize = 200;

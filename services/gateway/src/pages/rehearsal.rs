@@ -96,6 +96,7 @@ async fn perform(
         start_at: None,
         seconds: None,
         policies: Vec::new(),
+        standing_approvals: Vec::new(),
     };
     let start = Start {
         request,

@@ -65,6 +65,7 @@ async fn list_page(viewer: Viewer, params: Params) -> Result<Markup, PageError> 
         limit: ENTRIES_MAX,
         agent: None,
         tool: None,
+        lasting: false,
         cursor: params.read_as("cursor")?,
     };
     let found: Page<StandingApprovalView> = viewer.query(&query).await?;

@@ -30,6 +30,7 @@ async fn list(call: Call<Look, NoId, NoBody, Params>) -> JsonResult<Page<Standin
         limit: params.limit()?,
         agent: params.read_as("agent")?,
         tool: params.read_as("tool")?,
+        lasting: false,
         cursor: params.read_as("cursor")?,
     };
     call.caller.query(query).await

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use holdpoint_auth::Right;
 use holdpoint_contracts::Problem;
-use holdpoint_contracts::handoff::{ListPolicies, PolicyView};
+use holdpoint_contracts::handoff::{
+    ListPolicies, ListStandingApprovals, PolicyView, StandingApprovalView,
+};
 use holdpoint_contracts::rehearsal::{
     CONTACTS_MAX, REPLY_SECONDS_MAX, Rehearsal, RehearsalContact, RehearsalStatus, RehearseAgent,
     RehearsedRun, SCRIPT_BYTES_MAX, STORED_BYTES_MAX, STORED_CONTACTS_MAX, STORED_SECONDS_MAX,
@@ -27,6 +29,12 @@ const REPLY_WITHIN: Duration = Duration::from_secs(REPLY_SECONDS_MAX);
 
 /// Most bytes of the contacts of one request to an executor. The bus takes 1 MiB, with the agent and the script.
 const REQUEST_BYTES_MAX: usize = 512 * 1024;
+
+/// Most standing approvals of a rehearsal: as many as a workspace has that are neither expired nor revoked.
+const STANDING_APPROVALS_MAX: u64 = 200;
+
+/// Most bytes of their JSON. People are asked about the calls of those after them.
+const STANDING_APPROVALS_BYTES_MAX: usize = 64 * 1024;
 
 /// Most bytes of the policies of one request. The policies after them count as unknown.
 const POLICIES_BYTES_MAX: usize = 128 * 1024;
@@ -59,7 +67,7 @@ pub(crate) async fn start(
     let mut request = start.request;
     check_contacts(&request.contacts, STORED_CONTACTS_MAX)?;
     check_script(request.script.as_deref().unwrap_or_default())?;
-    add_policies(app, &caller.workspace, &mut request).await?;
+    add_handoff_facts(app, &caller.workspace, &mut request).await?;
     let ends_at = Instant::now() + Duration::from_secs(STORED_SECONDS_MAX);
     let contacts = std::mem::take(&mut request.contacts);
     request.contacts.extend(contacts.first().cloned());
@@ -78,6 +86,7 @@ pub(crate) async fn start(
         erasures: start.erasures,
         now: app.clock.now(),
     };
+    count_uses(&mut request.standing_approvals, &first.runs);
     let id = rehearsals::add(&app.writer, &new).await;
     let Some(id) = id.map_err(database_away)? else {
         let detail = "a contact was erased since the rehearsal began; start it again";
@@ -96,11 +105,49 @@ pub(crate) async fn start(
     Ok(id)
 }
 
-/// Adds the policies of the workspace that the agent may name. Only the handoff service has them.
+/// Adds the policies and the standing approvals of the workspace. Only the handoff service has them.
 ///
 /// # Errors
 /// 422 if the caller gives some; 503 without the handoff service.
-pub(crate) async fn add_policies(
+pub(crate) async fn add_handoff_facts(
+    app: &App,
+    workspace: &Workspace,
+    request: &mut RehearseAgent,
+) -> Result<(), Problem> {
+    add_policies(app, workspace, request).await?;
+    if !request.standing_approvals.is_empty() {
+        let detail = "unknown field `standing_approvals`: a rehearsal uses those of the workspace";
+        return Err(Problem::invalid_body(detail));
+    }
+    let query = ListStandingApprovals {
+        limit: STANDING_APPROVALS_MAX,
+        agent: None,
+        tool: None,
+        lasting: true,
+        cursor: None,
+    };
+    let all: Page<StandingApprovalView> = app.bus.query(workspace, &query).await?;
+    let mut bytes = 0_usize;
+    let fitting = all.items.into_iter().take_while(|approval| {
+        bytes = bytes.saturating_add(json_bytes(approval));
+        bytes <= STANDING_APPROVALS_BYTES_MAX
+    });
+    request.standing_approvals = fitting.collect();
+    Ok(())
+}
+
+/// Counts what runs have used, so that the contacts after them find less.
+fn count_uses(approvals: &mut [StandingApprovalView], runs: &[RehearsedRun]) {
+    for approval in approvals {
+        let uses = runs
+            .iter()
+            .filter_map(|run| run.standing_approvals.get(&approval.id));
+        approval.used = approval.used.saturating_add(uses.sum());
+    }
+}
+
+/// Adds the policies that the agent may name.
+async fn add_policies(
     app: &App,
     workspace: &Workspace,
     request: &mut RehearseAgent,
@@ -212,6 +259,7 @@ impl RunningRehearsal {
             };
             // A contact that takes longer than a page gets the longest time of a request.
             self.request.seconds = (!runs.is_empty()).then_some(PAGE_SECONDS);
+            count_uses(&mut self.request.standing_approvals, &runs);
             self.bytes = self.bytes.saturating_add(bytes_of(&runs));
             if self.bytes > STORED_BYTES_MAX {
                 // Its pages before this one are kept.
@@ -312,6 +360,33 @@ pub(crate) async fn await_end(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The contacts of a later page find what those before them have left.
+    #[test]
+    fn uses_of_standing_approvals_are_carried_to_the_next_page() {
+        let approval = |id: &str| {
+            serde_json::json!({
+                "id": id, "status": "active", "agent": "a", "tool": "t", "version": null,
+                "args_schema": true, "max_uses": 9, "used": 1, "reason": null, "created_by": "eva",
+                "created_at": "2026-01-01T00:00:00Z", "expires_at": "2026-02-01T00:00:00Z",
+                "revoked_by": null,
+            })
+        };
+        let ids = [1, 2].map(|number| format!("sa_0192000000007000800000000000000{number}"));
+        let approvals = ids
+            .iter()
+            .map(|id| serde_json::from_value(approval(id)).unwrap());
+        let mut approvals: Vec<StandingApprovalView> = approvals.collect();
+        let run = |uses: u32| {
+            let run = serde_json::json!({
+                "contact": "ada", "status": "completed", "message": "", "ended_at": null,
+                "steps_reached": [], "standing_approvals": { ids[0].clone(): uses }, "timeline": [],
+            });
+            serde_json::from_value::<RehearsedRun>(run).unwrap()
+        };
+        count_uses(&mut approvals, &[run(2), run(3)]);
+        assert_eq!([approvals[0].used, approvals[1].used], [6, 1]);
+    }
 
     /// Words 6: 60 seconds and 8 MiB.
     #[test]

@@ -162,6 +162,8 @@ pub(crate) struct StandingApprovalFilter<'f> {
     pub(crate) after: Option<StandingApprovalId>,
     pub(crate) agent: Option<&'f AgentName>,
     pub(crate) tool: Option<&'f ToolName>,
+    /// Neither expired then nor revoked, and for more than one call.
+    pub(crate) lasting_at: Option<DateTime<Utc>>,
 }
 
 /// A page of a workspace's standing approvals, newest first.
@@ -171,12 +173,24 @@ pub(crate) async fn list_standing_approvals(
     filter: &StandingApprovalFilter<'_>,
     limit: u64,
 ) -> Result<Vec<CountedStandingApproval>, StoreError> {
-    let StandingApprovalFilter { after, agent, tool } = filter;
+    let StandingApprovalFilter {
+        after,
+        agent,
+        tool,
+        lasting_at,
+    } = filter;
+    let lasting = lasting_at.map(|now| {
+        Condition::all()
+            .add(COLUMN.planned_call.eq(""))
+            .add(COLUMN.is_revoked.eq(false))
+            .add(COLUMN.expires_at.gt(now))
+    });
     let wanted = Condition::all()
         .add(COLUMN.workspace.eq(workspace.as_str()))
         .add_option(after.map(|after| COLUMN.id.lt(after.to_string())))
         .add_option(agent.map(|agent| COLUMN.agent.eq(agent.as_str())))
-        .add_option(tool.map(|tool| COLUMN.tool.eq(tool.as_str())));
+        .add_option(tool.map(|tool| COLUMN.tool.eq(tool.as_str())))
+        .add_option(lasting);
     let query = Entity::find().filter(wanted).order_by_desc(Column::Id);
     let found = Entity::page(db, query, limit).await?;
     count_all(db, found).await

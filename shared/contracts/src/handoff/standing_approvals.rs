@@ -79,6 +79,9 @@ pub struct ListStandingApprovals {
     /// Only those for calls of this tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolName>,
+    /// Only those that are neither expired nor revoked, and cover more than one call of one run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lasting: bool,
     /// `next_cursor` of the page before.
     pub cursor: Option<String>,
 }

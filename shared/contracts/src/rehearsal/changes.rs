@@ -102,7 +102,10 @@ fn acts(rehearsal: &Rehearsal, run: &RehearsedRun) -> Vec<RehearsedAct> {
         let mut outgoing = event.outgoing.clone()?;
         let deadline = match &mut outgoing {
             Outgoing::Request { deadline, .. } => deadline.take(),
-            Outgoing::Call { .. } | Outgoing::Escalation { .. } | Outgoing::ChildRun { .. } => None,
+            Outgoing::Call { .. }
+            | Outgoing::ApprovedInAdvance { .. }
+            | Outgoing::Escalation { .. }
+            | Outgoing::ChildRun { .. } => None,
         };
         Some(RehearsedAct {
             after: Some(since_start(event.at)),

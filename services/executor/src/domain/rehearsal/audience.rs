@@ -19,7 +19,7 @@ pub const USERS_OF_ROLE_MAX: usize = 100;
 /// The active users of a workspace, as a rehearsal finds them.
 #[derive(Debug, Default)]
 pub struct ActiveUsers {
-    names: BTreeSet<UserName>,
+    names: BTreeMap<UserName, Vec<RoleName>>,
     roles: BTreeMap<RoleName, BTreeSet<UserName>>,
     /// The workspace has more users.
     has_more: bool,
@@ -46,13 +46,13 @@ impl ActiveUsers {
                 known.has_more = true;
                 break;
             }
-            for role in roles {
+            for role in roles.iter().cloned() {
                 let members = known.roles.entry(role).or_default();
                 if members.len() < USERS_OF_ROLE_MAX {
                     members.insert(name.clone());
                 }
             }
-            known.names.insert(name);
+            known.names.insert(name, roles);
         }
         known
     }
@@ -66,7 +66,7 @@ impl ActiveUsers {
         for text in to.iter().take(RECIPIENTS_MAX) {
             audience.recipients.insert(text.clone());
             match text.parse() {
-                Ok(Recipient::User(name)) if self.has_more || self.names.contains(&name) => {
+                Ok(Recipient::User(name)) if self.has_more || self.names.contains_key(&name) => {
                     audience.users.insert(name);
                 }
                 Ok(Recipient::User(name)) => audience.inactive = Some(name),
@@ -115,6 +115,26 @@ impl ActiveUsers {
         if eligible.len() < usize::try_from(spec.policy.need).unwrap_or(usize::MAX) {
             spec.to.push(owners);
         }
+    }
+
+    /// Whether a user may decide a request to these recipients. Users beyond [`USERS_MAX`] are not known to.
+    pub(super) fn may_decide(&self, name: &UserName, to: &[String]) -> bool {
+        let Some(roles) = self.names.get(name) else {
+            return false;
+        };
+        let granting = roles.iter().filter_map(|role| Role::named(role.as_str()));
+        let granting: Vec<_> = granting.collect();
+        let has = |right| {
+            granting
+                .iter()
+                .any(|role| holdpoint_auth::may(*role, right))
+        };
+        let is_named = |to: &String| match to.parse() {
+            Ok(Recipient::User(user)) => user == *name,
+            Ok(Recipient::Role(role)) => roles.contains(&role),
+            Err(_) => false,
+        };
+        has(Right::Decide) && (has(Right::Operate) || to.iter().any(is_named))
     }
 
     fn owners(&self) -> BTreeSet<UserName> {
@@ -190,6 +210,28 @@ mod tests {
         assert_eq!(part.empty_roles.len(), 1);
         let gone = of(&["@user.gone", "@role.ops"]);
         assert_eq!(gone.inactive.unwrap().as_str(), "gone");
+    }
+
+    #[test]
+    fn recipients_and_operators_may_decide() {
+        let users = users(&[
+            ("ada", &["owner"]),
+            ("bob", &["member", "finance"]),
+            ("cy", &["finance"]),
+            ("dan", &["member"]),
+        ]);
+        let may = |name: &str, to: &[&str]| {
+            let to: Vec<_> = to.iter().map(|one| (*one).to_owned()).collect();
+            users.may_decide(&name.parse().unwrap(), &to)
+        };
+        assert!(may("ada", &["@role.finance"]), "an operator");
+        assert!(may("bob", &["@role.finance"]) && may("dan", &["@user.dan"]));
+        assert!(!may("bob", &[]) && !may("dan", &["@role.finance"]));
+        assert!(
+            !may("cy", &["@role.finance"]),
+            "without the right to decide"
+        );
+        assert!(!may("gone", &["@user.gone"]));
     }
 
     #[test]

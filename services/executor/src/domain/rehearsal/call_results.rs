@@ -1,12 +1,7 @@
-//! What tools and other agents return in a rehearsal.
-
-use std::collections::VecDeque;
+//! What tools return in a rehearsal.
 
 use holdpoint_contracts::contact::{CONTACT_BYTES_MAX, TagChange};
-use holdpoint_contracts::executor::{ChildRunEnd, ChildRunState, DesiredChildRun};
-use holdpoint_contracts::history::EventType;
-use holdpoint_contracts::rehearsal::Outgoing;
-use holdpoint_contracts::run::{ActionResult, RunStatus};
+use holdpoint_contracts::run::ActionResult;
 use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::steps::{Grant, StepDispatch};
 use holdpoint_holds::json_schema::{join_errors, value_errors};
@@ -15,7 +10,6 @@ use holdpoint_ids::NodeName;
 use serde_json::{Value, json};
 
 use super::in_memory_run::{ACTOR, InMemoryRun};
-use super::recorder::Sent;
 use super::sample::sample;
 use super::script::{Called, ToolRule};
 use crate::domain::effect::Reply;
@@ -36,13 +30,15 @@ const TASK_NOT_CREATED: &str = "task_not_created";
 const SCRIPTED_FAILURE: &str = "scripted_failure";
 
 impl InMemoryRun<'_> {
-    /// Does one call, or ends one child run.
+    /// Does one call, or tells one run of another.
     pub(super) fn work(&mut self) -> Result<(), String> {
         if let Some(dispatch) = self.dispatched.pop_front() {
             return self.call(&dispatch);
         }
-        if let Some(child) = self.children.pop_front() {
-            self.end_child(&child);
+        if let Some(child) = self.desired_children.pop_front() {
+            self.set_child(child);
+        } else if let Some(end) = self.child_ends.pop_front() {
+            self.end_child(end);
         }
         Ok(())
     }
@@ -61,17 +57,18 @@ impl InMemoryRun<'_> {
             is_idempotent: dispatch.idempotent,
         });
         let is_granted = matches!(
-            self.give(start),
+            self.give(dispatch.run, start),
             Ok(Reply::Grant(Grant::Go | Grant::GoWithoutLease))
         );
         // The gate keeps it, or the run has ended.
         if !is_granted {
-            self.recorder.withdraw_call(dispatch);
+            self.withdraw_call(dispatch);
             return Ok(());
         }
-        let number = self.count_call(&dispatch.step);
+        let number = self.count_call(dispatch.run, &dispatch.step);
+        let step = self.placed(dispatch.run, Some(&dispatch.step));
         let called = Called {
-            step: &dispatch.step,
+            step: step.as_deref().unwrap_or_default(),
             tool: Some(dispatch.tool.as_str()),
             agent: None,
             number,
@@ -87,14 +84,14 @@ impl InMemoryRun<'_> {
             cost: None,
         };
         // A run that has ended ignores it.
-        drop(self.give(RunInput::StepResult(report)));
+        drop(self.give(dispatch.run, RunInput::StepResult(report)));
         Ok(())
     }
 
-    fn count_call(&mut self, step: &str) -> u32 {
-        let calls = self.calls.entry(step.to_owned()).or_default();
-        *calls = calls.saturating_add(1);
-        *calls
+    /// No worker starts the call.
+    pub(super) fn withdraw_call(&mut self, dispatch: &StepDispatch) {
+        let step = self.placed(dispatch.run, Some(&dispatch.step));
+        self.recorder.withdraw_call(dispatch, step.as_deref());
     }
 
     /// The result of a call, with the code of a failure.
@@ -180,8 +177,8 @@ impl InMemoryRun<'_> {
         let has_new_reply = has_replied(&next) && !has_replied(&self.contact);
         self.contact = next;
         if has_new_reply {
-            // Another step of the run may wait for the reply.
-            drop(self.give(RunInput::ContactReplied));
+            // Another step of a run may wait for the reply.
+            self.give_all(|| RunInput::ContactReplied);
         }
         Ok(())
     }
@@ -232,65 +229,9 @@ impl InMemoryRun<'_> {
             "`tools` needs a `result` for {tool}: a sample of its schema does not fit it ({errors})"
         ))
     }
-
-    /// Starts a child run, or forgets it. Returns what starts.
-    pub(super) fn keep_child(&mut self, desired: DesiredChildRun) -> Option<Sent> {
-        let is_known = |all: &VecDeque<DesiredChildRun>| all.iter().any(|it| it.run == desired.run);
-        match &desired.state {
-            ChildRunState::Open { .. } if !is_known(&self.children) => {
-                let sent = Sent {
-                    step: Some(desired.step.clone()),
-                    kind: EventType::StepCalled,
-                    outgoing: Outgoing::ChildRun {
-                        agent: desired.agent.clone(),
-                    },
-                };
-                self.children.push_back(desired);
-                Some(sent)
-            }
-            ChildRunState::Open { .. } | ChildRunState::Frozen { .. } => None,
-            ChildRunState::Cancelled { .. } => {
-                self.children.retain(|it| it.run != desired.run);
-                None
-            }
-        }
-    }
-
-    fn end_child(&mut self, child: &DesiredChildRun) {
-        let number = self.count_call(&child.step);
-        let called = Called {
-            step: &child.step,
-            tool: None,
-            agent: Some(child.agent.as_str()),
-            number,
-        };
-        let rule = self.setup.script.tool(&called, self.contact_id());
-        let error = rule.and_then(|rule| rule.fail.clone());
-        let end = ChildRunEnd {
-            id: child.hold,
-            child: child.run,
-            rev: 1,
-            status: match error {
-                Some(_) => RunStatus::Failed,
-                None => RunStatus::Completed,
-            },
-            code: error.is_some().then(|| code_of(rule)),
-            output: match error {
-                Some(_) => Value::Null,
-                None => rule
-                    .and_then(|rule| rule.result.clone())
-                    .unwrap_or_default(),
-            },
-            message: error.unwrap_or_else(|| "Rehearsed.".to_owned()),
-            steps: 0,
-            cost: 0.0,
-            at: self.now,
-        };
-        drop(self.give(RunInput::ChildRunEnded(Box::new(end))));
-    }
 }
 
-fn code_of(rule: Option<&ToolRule>) -> String {
+pub(super) fn code_of(rule: Option<&ToolRule>) -> String {
     let code = rule.and_then(|rule| rule.code.clone());
     code.unwrap_or_else(|| SCRIPTED_FAILURE.to_owned())
 }

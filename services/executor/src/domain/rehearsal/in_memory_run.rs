@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::contact::Activity;
-use holdpoint_contracts::executor::DesiredChildRun;
+use holdpoint_contracts::executor::{ChildRunEnd, DesiredChildRun};
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::problem::Problem;
 use holdpoint_contracts::rehearsal::{RehearsalContact, RehearsalLimit};
@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 use super::open_request::OpenRequest;
 use super::recorder::Recorder;
 use super::setup::RehearsalSetup;
+use super::standing_approvals::Uses;
 use crate::domain::decide::decide;
 use crate::domain::decision::{Lookup, Outcome, Undecided};
 use crate::domain::effect::{Effect, Reply};
@@ -30,32 +31,63 @@ use crate::domain::need::{Aggregate, Fact, GENERATED_PLAN, Key, KnownUser, Need,
 use crate::domain::rules::contact_patch::merge_patch;
 use crate::domain::rules::suspension::snapshot::{bounded_calls, calls_of_row};
 
+/// The rehearsed run of a contact and its child runs. They share a clock, the contact and the limits.
 pub(super) struct InMemoryRun<'s> {
     pub(super) setup: &'s RehearsalSetup,
     pub(super) now: DateTime<Utc>,
-    pub(super) run: Option<Run>,
     /// Why the run did not start.
     pub(super) refused: Option<Problem>,
     pub(super) contact: Map<String, Value>,
     pub(super) recorder: Recorder,
     /// Dispatched steps that no worker has taken yet.
     pub(super) dispatched: VecDeque<StepDispatch>,
-    /// Calls of each step so far.
-    pub(super) calls: BTreeMap<String, u32>,
     pub(super) requests: BTreeMap<HoldId, OpenRequest>,
-    /// Child runs that have not ended, each by its place.
-    pub(super) children: VecDeque<DesiredChildRun>,
+    /// What the runs want of their child runs and have not got yet.
+    pub(super) desired_children: VecDeque<DesiredChild>,
+    /// Ends of child runs of which their parents do not know yet.
+    pub(super) child_ends: VecDeque<ChildRunEnd>,
+    /// Uses of standing approvals.
+    pub(super) uses: Uses,
+    pub(super) runs: BTreeMap<RunId, OneRun>,
     contact_id: &'s ContactId,
     id: RunId,
     timers: BTreeMap<HoldId, (u64, DateTime<Utc>)>,
-    values: BTreeMap<String, Arc<Value>>,
-    generated_plan: Option<Arc<PlanFact>>,
-    rows: BTreeMap<String, StepRow>,
     activities: Vec<Activity>,
-    /// Memory of the values, rows, activities and requests that were kept so far, as an estimate.
+    /// Memory of the runs, values, rows, activities and requests that were kept so far, as an estimate.
     kept_bytes: usize,
     /// The limit that ended the rehearsal before the run.
     pub(super) stopped_by: Option<RehearsalLimit>,
+}
+
+/// What the tables have of one run.
+#[derive(Debug, Default)]
+pub(super) struct OneRun {
+    /// None: it has not started.
+    pub(super) run: Option<Run>,
+    /// The step of the first run that has started it, perhaps through others; empty: it is the first run.
+    pub(super) place: String,
+    /// Calls of each step so far.
+    pub(super) calls: BTreeMap<String, u32>,
+    values: BTreeMap<String, Arc<Value>>,
+    generated_plan: Option<Arc<PlanFact>>,
+    rows: BTreeMap<String, StepRow>,
+}
+
+impl OneRun {
+    pub(super) fn at(place: String) -> Self {
+        Self {
+            place,
+            ..Self::default()
+        }
+    }
+}
+
+/// What a run wants of a run that its step has started.
+#[derive(Debug)]
+pub(super) struct DesiredChild {
+    /// Among the runs of the step.
+    pub(super) place: u32,
+    pub(super) desired: DesiredChildRun,
 }
 
 /// Who starts rehearsed runs, and answers where no recipient is named.
@@ -99,30 +131,54 @@ impl<'s> InMemoryRun<'s> {
         Self {
             setup,
             now: setup.start_at,
-            run: None,
             refused: None,
             contact: contact.fields.clone(),
             recorder: Recorder::default(),
             dispatched: VecDeque::new(),
-            calls: BTreeMap::new(),
             requests: BTreeMap::new(),
-            children: VecDeque::new(),
+            desired_children: VecDeque::new(),
+            child_ends: VecDeque::new(),
+            uses: Uses::new(),
+            runs: [(id, OneRun::default())].into(),
             contact_id: &contact.id,
             id,
             timers: BTreeMap::new(),
-            values: BTreeMap::new(),
-            generated_plan: None,
-            rows: BTreeMap::new(),
             activities: Vec::new(),
             kept_bytes: 0,
             stopped_by: None,
         }
     }
 
-    /// The plan of its agent, or the one that its planner made.
+    /// The first run.
+    pub(super) fn run(&self) -> Option<&Run> {
+        self.runs.get(&self.id)?.run.as_ref()
+    }
+
+    /// The plan of the first run: that of its agent, or the one that its planner made.
     pub(super) fn plan(&self) -> &Plan {
-        let plan = self.generated_plan.as_ref();
-        &plan.unwrap_or(&self.setup.plan).plan
+        let generated = self.runs.get(&self.id);
+        let generated = generated.and_then(|run| run.generated_plan.as_ref());
+        &generated.unwrap_or(&self.setup.plan).plan
+    }
+
+    /// A step as the timeline and the script name it: `check/step-01` is a step of the run that `check` has started.
+    pub(super) fn placed(&self, run: RunId, step: Option<&str>) -> Option<String> {
+        let place = self.runs.get(&run).map_or("", |run| run.place.as_str());
+        match (place, step) {
+            ("", step) => step.map(str::to_owned),
+            (place, Some(step)) => Some(format!("{place}/{step}")),
+            (place, None) => Some(place.to_owned()),
+        }
+    }
+
+    /// The number of this call of a step, from 1.
+    pub(super) fn count_call(&mut self, run: RunId, step: &str) -> u32 {
+        let Some(run) = self.runs.get_mut(&run) else {
+            return 1;
+        };
+        let calls = run.calls.entry(step.to_owned()).or_default();
+        *calls = calls.saturating_add(1);
+        *calls
     }
 
     /// Whether the run has used its memory.
@@ -143,28 +199,38 @@ impl<'s> InMemoryRun<'s> {
             labels: BTreeMap::new(),
             by: Actor(ACTOR.to_owned()),
         };
-        self.refused = self.give(input).err();
+        self.refused = self.give(self.id, input).err();
     }
 
-    /// Applies a change that comes from outside of the run. A run that does not take it is unchanged.
+    /// Applies a change that comes from outside of the runs. A run that does not take it is unchanged.
     pub(super) fn change(&mut self, change: ExternalChange) {
-        let input = match change {
+        match change {
             ExternalChange::Contact(set) => {
                 self.contact = merge_patch(&self.contact, &set);
                 self.contact.shift_remove("id");
-                RunInput::ContactReplied
+                self.give_all(|| RunInput::ContactReplied);
             }
-            ExternalChange::Signal(signal) => RunInput::Signal {
+            ExternalChange::Signal(signal) => self.give_all(|| RunInput::Signal {
                 by: Actor(ACTOR.to_owned()),
-                signal,
-            },
-        };
-        drop(self.give(input));
+                signal: signal.clone(),
+            }),
+        }
     }
 
-    /// Whether a call waits for a worker, or a child run has not ended.
+    /// Gives an input to the first run and all child runs.
+    pub(super) fn give_all(&mut self, input: impl Fn() -> RunInput) {
+        let below = self.runs.keys().copied().filter(|run| *run != self.id);
+        let runs: Vec<_> = [self.id].into_iter().chain(below).collect();
+        for run in runs {
+            drop(self.give(run, input()));
+        }
+    }
+
+    /// Whether a call waits for a worker, or a run has to know of another one.
     pub(super) fn has_work(&self) -> bool {
-        !self.dispatched.is_empty() || !self.children.is_empty()
+        !self.dispatched.is_empty()
+            || !self.desired_children.is_empty()
+            || !self.child_ends.is_empty()
     }
 
     /// The next timer or answer.
@@ -183,7 +249,7 @@ impl<'s> InMemoryRun<'s> {
                 let Some((rev, _)) = self.timers.remove(&hold) else {
                     return Ok(());
                 };
-                drop(self.give(RunInput::TimerFired { hold, rev }));
+                drop(self.give(hold.run, RunInput::TimerFired { hold, rev }));
                 Ok(())
             }
             Some((_, Due::Request(hold))) => self.act_on_request(hold),
@@ -191,29 +257,38 @@ impl<'s> InMemoryRun<'s> {
         }
     }
 
-    /// Gives one input to the run, and keeps what comes of it. A refusal changes nothing.
-    pub(super) fn give(&mut self, input: RunInput) -> Result<Reply, Problem> {
+    /// Gives one input to a run, and keeps what comes of it. A refusal changes nothing.
+    pub(super) fn give(&mut self, run: RunId, input: RunInput) -> Result<Reply, Problem> {
         let input = Input::Run {
             workspace: self.setup.workspace.clone(),
-            run: self.id,
+            run,
             input,
         };
-        let state = self.run.take().map(Aggregate::Run);
+        let Some(state) = self.runs.get_mut(&run).map(|it| it.run.take()) else {
+            return Err(Problem::internal());
+        };
+        let state = state.map(Aggregate::Run);
         let outcome = decide(state.as_ref(), &input, &|need| self.find(need), self.now);
-        self.run = state.and_then(Aggregate::try_as_run);
-        match outcome {
+        let mut state = state.and_then(Aggregate::try_as_run);
+        let mut effects = Vec::new();
+        let reply = match outcome {
             Ok(Outcome::Decided(decided)) => {
-                if let Aggregate::Run(run) = decided.state {
-                    self.run = Some(run);
+                if let Aggregate::Run(next) = decided.state {
+                    state = Some(next);
                 }
-                self.keep(decided.effects);
+                effects = decided.effects;
                 Ok(decided.reply)
             }
             Ok(Outcome::Unchanged(reply)) => Ok(reply),
             Err(Undecided::Refused(refusal)) => Err(refusal.problem()),
             // Everything is found or missing.
             Err(Undecided::NeedsMore(_)) => Err(Problem::internal()),
+        };
+        if let Some(run) = self.runs.get_mut(&run) {
+            run.run = state;
         }
+        self.keep(run, effects);
+        reply
     }
 
     fn find(&self, need: &Need) -> Lookup {
@@ -222,7 +297,10 @@ impl<'s> InMemoryRun<'s> {
 
     fn fact(&self, need: &Need) -> Option<Fact> {
         match need {
-            Need::State(Key::Agent(..)) => Some(Fact::Agent(Arc::new(self.setup.agent.clone()))),
+            Need::State(Key::Agent(_, name)) => {
+                let (agent, _) = self.setup.find_agent(name)?;
+                Some(Fact::Agent(Arc::new(agent.clone())))
+            }
             Need::State(Key::Contact(..)) => {
                 let mut fields = self.contact.clone();
                 fields.insert("id".to_owned(), json!(self.contact_id));
@@ -233,20 +311,30 @@ impl<'s> InMemoryRun<'s> {
                 let tool = tools.find(|it| it.spec.name == *name && it.workspace == *workspace);
                 tool.cloned().map(Fact::Tool)
             }
-            Need::Plan(..) => Some(Fact::Plan(Arc::clone(&self.setup.plan))),
-            Need::GeneratedPlan(_) => self.generated_plan.clone().map(Fact::Plan),
-            Need::Value(_, name) => self.values.get(name).cloned().map(Fact::Value),
-            Need::Request(_, step) => {
-                let request = self.rows.get(step)?.request.clone()?;
+            Need::Plan(_, name, _) => {
+                let (_, plan) = self.setup.find_agent(name)?;
+                Some(Fact::Plan(Arc::clone(plan)))
+            }
+            Need::GeneratedPlan(run) => {
+                let plan = self.runs.get(run)?.generated_plan.clone();
+                plan.map(Fact::Plan)
+            }
+            Need::Value(run, name) => {
+                let value = self.runs.get(run)?.values.get(name).cloned();
+                value.map(Fact::Value)
+            }
+            Need::Request(run, step) => {
+                let request = self.runs.get(run)?.rows.get(step)?.request.clone()?;
                 Some(Fact::Value(Arc::new(request)))
             }
-            Need::FailedAttempts(_, step) => {
-                let failed = &self.rows.get(step)?.failed_attempts;
+            Need::FailedAttempts(run, step) => {
+                let failed = &self.runs.get(run)?.rows.get(step)?.failed_attempts;
                 Some(Fact::Value(Arc::new(json!(failed))))
             }
             Need::Activities(..) => Some(Fact::Value(Arc::new(json!(self.contact_activity())))),
-            Need::ToolCalls(_) => {
-                let calls = self.rows.values().cloned().flat_map(calls_of_row);
+            Need::ToolCalls(run) => {
+                let rows = self.runs.get(run)?.rows.values().cloned();
+                let calls = rows.flat_map(calls_of_row);
                 Some(Fact::ToolCalls(Arc::new(bounded_calls(calls.collect()))))
             }
             // Requests to inactive users end at once, so only active ones decide.
@@ -280,20 +368,13 @@ impl<'s> InMemoryRun<'s> {
         }
     }
 
-    fn keep(&mut self, effects: Vec<Effect>) {
+    fn keep(&mut self, run: RunId, effects: Vec<Effect>) {
         let mut sent = Vec::new();
         for effect in effects {
             match effect {
-                Effect::Value { name, value, .. } => {
-                    self.kept_bytes = self.kept_bytes.saturating_add(memory_of(&value));
-                    if name == GENERATED_PLAN {
-                        let plan = serde_json::from_value(Value::clone(&value)).ok();
-                        self.generated_plan = plan.map(|plan| Arc::new(PlanFact::new(plan)));
-                    }
-                    self.values.insert(name, value);
-                }
+                Effect::Value { name, value, .. } => self.keep_value(run, name, value),
                 Effect::Activity { activity, .. } => self.keep_activity(activity),
-                Effect::Step(row) => self.keep_row(*row),
+                Effect::Step(row) => self.keep_row(run, *row),
                 Effect::Timer { hold, rev, due, .. } => match due {
                     Some(due) => drop(self.timers.insert(hold, (rev, due))),
                     None => drop(self.timers.remove(&hold)),
@@ -304,10 +385,18 @@ impl<'s> InMemoryRun<'s> {
                     self.dispatched.push_back(*dispatch);
                 }
                 Effect::Hold { desired_state, .. } => sent.extend(self.keep_hold(*desired_state)),
-                Effect::ChildRun { desired_state, .. } => {
-                    sent.extend(self.keep_child(*desired_state));
+                Effect::ChildRun {
+                    place,
+                    desired_state,
+                    ..
+                } => sent.extend(self.keep_child(place, *desired_state)),
+                Effect::ChildRunEnded { end, .. } => self.child_ends.push_back(*end),
+                Effect::History { mut items, .. } => {
+                    for item in &mut items {
+                        item.step = self.placed(run, item.step.as_deref());
+                    }
+                    self.recorder.record(items);
                 }
-                Effect::History { items, .. } => self.recorder.record(items),
                 // Of these, nothing comes back to the run.
                 Effect::AgentVersion { .. }
                 | Effect::ForgetActivities { .. }
@@ -317,7 +406,6 @@ impl<'s> InMemoryRun<'s> {
                 | Effect::RunEnded { .. }
                 | Effect::ContactEvent { .. }
                 | Effect::ContactFields { .. }
-                | Effect::ChildRunEnded { .. }
                 | Effect::Lease(_)
                 | Effect::LeaseEnded { .. }
                 | Effect::LeaseEvent { .. }
@@ -337,7 +425,22 @@ impl<'s> InMemoryRun<'s> {
                 | Effect::ReplyPending { .. } => {}
             }
         }
+        for one in &mut sent {
+            one.step = self.placed(run, one.step.as_deref());
+        }
         self.recorder.attach(sent, self.now);
+    }
+
+    fn keep_value(&mut self, run: RunId, name: String, value: Arc<Value>) {
+        self.kept_bytes = self.kept_bytes.saturating_add(memory_of(&value));
+        let Some(run) = self.runs.get_mut(&run) else {
+            return;
+        };
+        if name == GENERATED_PLAN {
+            let plan = serde_json::from_value(Value::clone(&value)).ok();
+            run.generated_plan = plan.map(|plan| Arc::new(PlanFact::new(plan)));
+        }
+        run.values.insert(name, value);
     }
 
     pub(super) fn keep_activity(&mut self, activity: Activity) {
@@ -350,12 +453,15 @@ impl<'s> InMemoryRun<'s> {
     }
 
     /// Stores the row of a step. Unset fields keep their value.
-    fn keep_row(&mut self, mut row: StepRow) {
+    fn keep_row(&mut self, run: RunId, mut row: StepRow) {
         let request = row.request.as_ref().map_or(0, memory_of);
         let response = row.response.as_ref();
         let bytes = request + response.map_or(0, |response| memory_of(&response.data));
         self.kept_bytes = self.kept_bytes.saturating_add(bytes);
-        let old = self.rows.remove(&row.step);
+        let Some(run) = self.runs.get_mut(&run) else {
+            return;
+        };
+        let old = run.rows.remove(&row.step);
         if let Some(old) = old {
             if row.failed_attempts.is_empty() {
                 row.failed_attempts = old.failed_attempts;
@@ -367,6 +473,6 @@ impl<'s> InMemoryRun<'s> {
                 row.response = row.response.or(old.response);
             }
         }
-        self.rows.insert(row.step.clone(), row);
+        run.rows.insert(row.step.clone(), row);
     }
 }

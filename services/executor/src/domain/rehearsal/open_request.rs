@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::audience::Audience;
 use super::ladder::Ladder;
 use super::script::PersonRule;
+use super::standing_approvals::ApprovedInAdvance;
 
 /// A request that a real run would have sent.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(super) struct OpenRequest {
     pub(super) asked: Audience,
     /// Why it ends at once, with its code and its text. People do not get it.
     pub(super) refused: Option<Value>,
+    /// It is decided at once. People are not notified.
+    pub(super) in_advance: Option<ApprovedInAdvance>,
     pub(super) ladder: Ladder,
     /// The time that a policy states, until the run has it.
     pub(super) policy_time_ms: Option<u64>,
@@ -42,9 +45,11 @@ pub(super) enum RequestDue {
 impl OpenRequest {
     /// Sets when it is answered or refused.
     pub(super) fn plan_answer(&mut self, now: DateTime<Utc>) {
-        self.answer_at = match self.refused {
-            Some(_) => Some(now),
-            None => self.rule.answer_at(now),
+        let is_decided = self.refused.is_some() || self.in_advance.is_some();
+        self.answer_at = if is_decided {
+            Some(now)
+        } else {
+            self.rule.answer_at(now)
         };
     }
 

@@ -1,5 +1,6 @@
 //! Requests to people in a rehearsal, and what the script says that they do.
 
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::form::{Form, answer_errors};
 use holdpoint_contracts::handoff::{Completion, Disposition, OutcomeType};
 use holdpoint_contracts::history::EventType;
@@ -21,6 +22,7 @@ use super::policies::ResolvedRequest;
 use super::recorder::Sent;
 use super::sample::sample;
 use super::script::{PersonAct, PersonRule};
+use super::standing_approvals::ApprovedInAdvance;
 use crate::domain::input::RunInput;
 use crate::domain::model::run::HoldClosure;
 use crate::domain::model::time::after;
@@ -35,8 +37,10 @@ impl InMemoryRun<'_> {
     /// Opens, changes or withdraws a request. Returns what people get.
     pub(super) fn keep_hold(&mut self, desired: DesiredHold) -> Option<Sent> {
         let open = self.requests.get_mut(&desired.id);
-        let (spec, deadline) = match (desired.state, open) {
-            (HoldState::Open { spec, deadline }, None) => (spec, deadline),
+        match (desired.state, open) {
+            (HoldState::Open { spec, deadline }, None) => {
+                return self.open_request(desired.id, spec, deadline);
+            }
             (HoldState::Open { deadline, .. }, Some(request)) => {
                 request.deadline = deadline;
                 request.ladder.resume(self.now);
@@ -44,54 +48,69 @@ impl InMemoryRun<'_> {
                 if request.answer_at.is_none() {
                     request.plan_answer(self.now);
                 }
-                return None;
             }
             (HoldState::Frozen { .. }, request) => {
                 if let Some(request) = request {
                     (request.answer_at, request.deadline) = (None, None);
                     request.ladder.freeze(self.now);
                 }
-                return None;
             }
             (HoldState::Withdrawn { .. } | HoldState::Erased { .. }, _) => {
                 self.requests.remove(&desired.id);
-                return None;
             }
-        };
+        }
+        None
+    }
+
+    /// Asks people, or decides the request without them.
+    fn open_request(
+        &mut self,
+        hold: HoldId,
+        spec: Box<HoldSpec>,
+        deadline: Option<DateTime<Utc>>,
+    ) -> Option<Sent> {
+        let setup = self.setup;
         let ResolvedRequest {
             mut spec,
             decide_within_ms,
             ladder,
             unavailable,
-        } = self.setup.policies.resolve(spec, self.now);
-        self.setup.users.complete_quorum(&mut spec);
+        } = setup.policies.resolve(spec, self.now);
+        setup.users.complete_quorum(&mut spec);
         let by_policy = decide_within_ms.map(|ms| after(self.now, ms));
-        let step = spec.step.as_deref().unwrap_or_default();
-        let script = &self.setup.script;
-        let rule = script.person(step, spec.kind, self.contact_id());
-        let sent = Sent {
-            step: spec.step.clone(),
-            kind: opened_event(spec.kind),
-            outgoing: Outgoing::Request {
-                request: spec.kind,
-                to: spec.to.clone(),
-                question: spec.question.clone(),
-                // The run gets the time of the policy right after the opening.
-                deadline: deadline.map(|deadline| by_policy.unwrap_or(deadline)),
-            },
-        };
-        let audience = self.setup.users.audience(&spec.to);
+        let step = self.placed(hold.run, spec.step.as_deref());
+        let step = step.unwrap_or_default();
+        let rule = setup.script.person(&step, spec.kind, self.contact_id());
+        let audience = setup.users.audience(&spec.to);
         let refused = refusal_of(unavailable, &audience, spec.kind);
-        let is_sent = refused.is_none();
+        let in_advance = match refused {
+            Some(_) => None,
+            None => (setup.standing_approvals).cast(&spec, &setup.users, &mut self.uses, self.now),
+        };
+        let is_sent = refused.is_none() && in_advance.is_none();
         if is_sent {
             self.recorder.count_request(&audience);
         }
+        let asked = || Outgoing::Request {
+            request: spec.kind,
+            to: spec.to.clone(),
+            question: spec.question.clone(),
+            // The run gets the time of the policy right after the opening.
+            deadline: deadline.map(|deadline| by_policy.unwrap_or(deadline)),
+        };
+        let decided = in_advance.as_ref().map(ApprovedInAdvance::outgoing);
+        let sent = refused.is_none().then(|| Sent {
+            step: spec.step.clone(),
+            kind: opened_event(spec.kind),
+            outgoing: decided.unwrap_or_else(asked),
+        });
         let mut request = OpenRequest {
             answer_at: None,
             deadline,
             rule,
             asked: audience,
             refused,
+            in_advance,
             ladder,
             policy_time_ms: decide_within_ms.filter(|_| is_sent),
             escalated_at: None,
@@ -101,8 +120,8 @@ impl InMemoryRun<'_> {
         };
         request.plan_answer(self.now);
         self.count_memory(json_bytes(&request.spec));
-        self.requests.insert(desired.id, request);
-        is_sent.then_some(sent)
+        self.requests.insert(hold, request);
+        sent
     }
 
     /// Does what is due for a request.
@@ -147,7 +166,7 @@ impl InMemoryRun<'_> {
             handoff_events: vec![handoff_event],
         };
         // A run that has ended ignores it.
-        drop(self.give(update));
+        drop(self.give(hold.run, update));
     }
 
     /// Closes a request as its rule says, or because its deadline has passed.
@@ -158,13 +177,17 @@ impl InMemoryRun<'_> {
         let is_answered = request.answer_at.is_some_and(|at| at <= self.now);
         let mut recipients = request.spec.to.iter();
         let user = recipients.find_map(|to| to.strip_prefix("@user."));
-        let (outcome, data, by) = match request.refused {
-            Some(data) => (HoldOutcome::Cancelled, data, BY_SERVICE),
-            None if is_answered => {
+        let (outcome, data, by) = match (request.refused, &request.in_advance) {
+            (Some(data), _) => (HoldOutcome::Cancelled, data, BY_SERVICE),
+            (None, Some(approval)) => {
+                let data = json!(approval.note());
+                (HoldOutcome::Approved, data, approval.by.as_str())
+            }
+            (None, None) if is_answered => {
                 let (outcome, data) = closing_of(&request.spec, &request.rule)?;
                 (outcome, data, user.unwrap_or(ACTOR))
             }
-            None => (HoldOutcome::Timeout, Value::Null, BY_TIME),
+            (None, None) => (HoldOutcome::Timeout, Value::Null, BY_TIME),
         };
         let closing = HoldClosure {
             outcome,
@@ -185,7 +208,7 @@ impl InMemoryRun<'_> {
         closing: HoldClosure,
     ) -> Result<(), String> {
         let step = spec.step.as_deref().unwrap_or("the run");
-        let closed = self.give(RunInput::HoldClosed { hold, closing });
+        let closed = self.give(hold.run, RunInput::HoldClosed { hold, closing });
         let refused = |refused: Problem| {
             let detail = refused.detail;
             format!("the answer to {step} is refused: {detail}")

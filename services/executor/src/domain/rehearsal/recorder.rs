@@ -117,6 +117,9 @@ impl Recorder {
             let message = match &outgoing {
                 Outgoing::Call { tool, .. } => format!("Calls {tool}."),
                 Outgoing::Request { question, .. } => cut(question, MESSAGE_CHARS_MAX),
+                Outgoing::ApprovedInAdvance { by, .. } => {
+                    format!("{by} has approved it in advance.")
+                }
                 Outgoing::Escalation { request, .. } => format!("The {request} escalates."),
                 Outgoing::ChildRun { agent } => format!("Starts {agent}."),
             };
@@ -142,7 +145,7 @@ impl Recorder {
     }
 
     /// A call was dispatched, and no worker starts it.
-    pub(super) fn withdraw_call(&mut self, dispatch: &StepDispatch) {
+    pub(super) fn withdraw_call(&mut self, dispatch: &StepDispatch, step: Option<&str>) {
         if let Some(count) = self.calls.get_mut(dispatch.tool.as_str()) {
             *count = count.saturating_sub(1);
         }
@@ -150,7 +153,7 @@ impl Recorder {
         let mut events = self.events.iter_mut().rev();
         let call = events.find(|event| {
             let is_call = matches!(event.outgoing, Some(Outgoing::Call { .. }));
-            is_call && event.at == dispatch.at && event.step.as_deref() == Some(&dispatch.step)
+            is_call && event.at == dispatch.at && event.step.as_deref() == step
         });
         if let Some(event) = call {
             event.outgoing = None;
@@ -162,7 +165,10 @@ impl Recorder {
         match outgoing {
             Outgoing::Call { tool, .. } => *self.calls.entry(tool.clone()).or_default() += 1,
             // The audience of a request is counted with it.
-            Outgoing::Request { .. } | Outgoing::Escalation { .. } | Outgoing::ChildRun { .. } => {}
+            Outgoing::Request { .. }
+            | Outgoing::ApprovedInAdvance { .. }
+            | Outgoing::Escalation { .. }
+            | Outgoing::ChildRun { .. } => {}
         }
     }
 

@@ -78,8 +78,9 @@ impl InMemoryRun<'_> {
             RungAct::Notify | RungAct::Raise | RungAct::AnswerDefault | RungAct::Fail => {}
         }
         let kind = request.spec.kind;
+        let step = request.spec.step.clone();
         let sent = Sent {
-            step: request.spec.step.clone(),
+            step: self.placed(hold.run, step.as_deref()),
             kind: EventType::RunWaiting,
             outgoing: Outgoing::Escalation {
                 request: kind,

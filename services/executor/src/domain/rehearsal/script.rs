@@ -11,6 +11,7 @@ use holdpoint_ids::{ContactId, NAME_CHARS_MAX, nearest};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::child_plans::ChildPlans;
 use crate::domain::definition::{is_name, read};
 use crate::domain::model::plan::{Action, Plan};
 use crate::domain::model::run::fan_out::item_of;
@@ -135,11 +136,11 @@ impl Default for PersonRule {
 }
 
 impl Script {
-    /// Reads a script. Its steps, tools, agents and signals are those of the plan.
+    /// Reads a script. Its steps, tools, agents and signals are those of the plan and of the agents that it runs.
     ///
     /// # Errors
     /// One sentence: what is wrong, and what is allowed.
-    pub fn parse(text: &str, plan: &Plan) -> Result<Self, String> {
+    pub fn parse(text: &str, plan: &Plan, children: &ChildPlans) -> Result<Self, String> {
         if text.len() > SCRIPT_BYTES_MAX {
             let bytes = text.len();
             return Err(format!(
@@ -147,7 +148,8 @@ impl Script {
             ));
         }
         let script = Self::read(text)?;
-        script.check(plan)?;
+        let below: Vec<&Plan> = children.values().flatten().collect();
+        script.check(plan, &below)?;
         Ok(script)
     }
 
@@ -186,7 +188,7 @@ impl Script {
         ))
     }
 
-    fn check(&self, plan: &Plan) -> Result<(), String> {
+    fn check(&self, plan: &Plan, below: &[&Plan]) -> Result<(), String> {
         self.check_planner(plan)?;
         let lists = [
             ("people", self.people.len()),
@@ -205,11 +207,16 @@ impl Script {
         let is_fixed = plan.planner.is_none();
         for step in people.chain(tools).flatten().filter(|_| is_fixed) {
             let ids = || plan.steps.iter().map(|step| step.id.as_str());
-            if !ids().any(|id| id == step || item_of(step, id).is_some()) {
+            let is_known = match step.split_once('/') {
+                Some((starter, path)) => is_starter(starter, plan) && is_step_below(path, below),
+                None => ids().any(|id| id == step || item_of(step, id).is_some()),
+            };
+            if !is_known {
                 return Err(unknown_name("step", step, ids()));
             }
         }
-        let names = Names::of(plan);
+        let mut names = Names::of(plan);
+        below.iter().for_each(|plan| names.add(Names::of(plan)));
         let tools = self.tools.iter();
         let signals = self.signals.iter().map(|rule| Some(&rule.signal));
         let named = tools.clone().map(|rule| rule.tool.as_ref());
@@ -243,6 +250,8 @@ impl Script {
                     .agent
                     .as_deref()
                     .is_none_or(|it| Some(it) == call.agent)
+                // A rule for all calls is not for runs, which are rehearsed.
+                && (call.agent.is_none() || rule.agent.is_some() || rule.step.is_some())
                 && rule.times.is_none_or(|times| call.number <= times)
                 && fits(rule.contact.as_ref(), contact)
         })
@@ -256,7 +265,32 @@ struct Names<'p> {
     signals: Vec<&'p str>,
 }
 
+/// Whether a step of the plan starts runs. `check.2` is its second run.
+fn is_starter(name: &str, plan: &Plan) -> bool {
+    let mut starters = plan.steps.iter();
+    starters.any(|step| {
+        let rest = name.strip_prefix(step.id.as_str());
+        matches!(step.action, Action::Run(_))
+            && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
+}
+
+/// Whether a run below may have this step. A planner chooses the names of its steps.
+fn is_step_below(path: &str, below: &[&Plan]) -> bool {
+    let step = path.rsplit('/').next().unwrap_or(path);
+    below.iter().any(|plan| {
+        let mut ids = plan.steps.iter().map(|step| step.id.as_str());
+        plan.planner.is_some() || ids.any(|id| id == step || item_of(step, id).is_some())
+    })
+}
+
 impl<'p> Names<'p> {
+    fn add(&mut self, other: Self) {
+        self.tools.extend(other.tools);
+        self.agents.extend(other.agents);
+        self.signals.extend(other.signals);
+    }
+
     fn of(plan: &'p Plan) -> Self {
         let mut names = Self {
             tools: Vec::new(),

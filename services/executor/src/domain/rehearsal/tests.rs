@@ -1,11 +1,13 @@
 //! Rehearsals of small agents.
 
 mod audiences;
+mod child_runs;
 mod generated_plans;
 mod limits;
 mod policies;
 mod registered_tools;
 mod repeated_lines;
+mod standing_approvals;
 
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::history::EventType;
@@ -14,10 +16,12 @@ use holdpoint_contracts::run::{HoldKind, RunStatus};
 use serde_json::{Value, json};
 
 use super::audience::ActiveUsers;
+use super::child_plans::ChildPlans;
 use super::policies::Policies;
 use super::rehearse;
 use super::script::Script;
 use super::setup::{RehearsalSetup, WorkspaceFacts};
+use super::standing_approvals::StandingApprovals;
 use crate::domain::plan::Plan;
 
 const OUTREACH: &str = r#"
@@ -52,6 +56,8 @@ fn facts() -> WorkspaceFacts {
         tools: Vec::new(),
         users: ActiveUsers::new(users),
         policies: Policies::default(),
+        standing_approvals: StandingApprovals::default(),
+        child_plans: ChildPlans::new(),
     }
 }
 
@@ -61,7 +67,8 @@ fn setup(text: &str, script: &str) -> RehearsalSetup {
 
 fn setup_in(facts: WorkspaceFacts, text: &str, script: &str) -> RehearsalSetup {
     let plan = plan(text);
-    let script = Script::parse(script, &plan).unwrap_or_else(|error| panic!("{error}"));
+    let script = Script::parse(script, &plan, &facts.child_plans);
+    let script = script.unwrap_or_else(|error| panic!("{error}"));
     let start_at = "2026-03-02T09:00:00Z".parse().unwrap();
     RehearsalSetup::new(facts, plan, script, start_at).unwrap()
 }
@@ -84,7 +91,10 @@ fn run(text: &str, script: &str) -> RehearsedRun {
 fn subjects(run: &RehearsedRun) -> Vec<&str> {
     let calls = run.outgoing().filter_map(|it| match it {
         Outgoing::Call { args, .. } => args["subject"].as_str(),
-        Outgoing::Request { .. } | Outgoing::Escalation { .. } | Outgoing::ChildRun { .. } => None,
+        Outgoing::Request { .. }
+        | Outgoing::ApprovedInAdvance { .. }
+        | Outgoing::Escalation { .. }
+        | Outgoing::ChildRun { .. } => None,
     });
     calls.collect()
 }
@@ -200,7 +210,10 @@ steps:
     );
     let paid = approved.outgoing().find_map(|it| match it {
         Outgoing::Call { args, .. } => Some(args),
-        Outgoing::Request { .. } | Outgoing::Escalation { .. } | Outgoing::ChildRun { .. } => None,
+        Outgoing::Request { .. }
+        | Outgoing::ApprovedInAdvance { .. }
+        | Outgoing::Escalation { .. }
+        | Outgoing::ChildRun { .. } => None,
     });
     assert_eq!(paid, Some(&json!({ "part": "half" })));
     let rejected = run(
@@ -436,11 +449,11 @@ fn a_wrong_script_says_where_it_is_wrong() {
         ("tools: [{ code: x }]", "`code` needs `fail`"),
         ("tools: [{ fail: x, code: \"a b\" }]", "`code` has 1 to 100"),
     ] {
-        let found = Script::parse(script, &plan).unwrap_err();
+        let found = Script::parse(script, &plan, &ChildPlans::new()).unwrap_err();
         assert!(found.contains(error), "{script}: {found}");
     }
     let long = format!("input: {{ a: \"{}\" }}", "x".repeat(70_000));
-    let found = Script::parse(&long, &plan).unwrap_err();
+    let found = Script::parse(&long, &plan, &ChildPlans::new()).unwrap_err();
     assert!(
         found.starts_with("a script has at most 65536 bytes"),
         "{found}"

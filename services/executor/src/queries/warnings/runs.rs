@@ -82,7 +82,8 @@ impl ExecutorQueries {
     }
 }
 
-fn agents_of(action: &Action) -> impl Iterator<Item = &AgentName> {
+/// The agents whose runs a step starts.
+pub(in crate::queries) fn agents_of(action: &Action) -> impl Iterator<Item = &AgentName> {
     let runs = match action {
         Action::Run(run) => run.runs.as_slice(),
         Action::Tool { .. }

@@ -51,6 +51,9 @@ fn summary(summary: &RehearsalSummary) -> Markup {
         dl.pairs {
             @for (tool, calls) in &summary.calls { dt { "Calls of " (tool) } dd { (calls) } }
             @for (to, requests) in &summary.requests { dt { "Requests to " (one_line(to, 100)) } dd { (requests) } }
+            @for (approval, uses) in &summary.standing_approvals {
+                dt { "Approved by " a href="/standing-approvals" { (approval) } } dd { (uses) }
+            }
             @if !summary.empty_roles.is_empty() {
                 dt { "Roles without an active user" }
                 dd { (one_line(&Vec::from_iter(summary.empty_roles.iter().cloned()).join(", "), 400)) }
@@ -106,7 +109,9 @@ fn course(run: &RehearsedRun, runs: &[&RehearsedRun], zone: Tz) -> Markup {
 fn entry(event: &RehearsedEvent, zone: Tz) -> Markup {
     let class = match event.outgoing {
         Some(Outgoing::Request { .. } | Outgoing::Escalation { .. }) => "waits",
-        Some(Outgoing::Call { .. } | Outgoing::ChildRun { .. }) => "good",
+        Some(
+            Outgoing::Call { .. } | Outgoing::ApprovedInAdvance { .. } | Outgoing::ChildRun { .. },
+        ) => "good",
         None if event.kind == EventType::RunCompleted => "plain",
         None => event_class(event.kind),
     };
@@ -130,7 +135,15 @@ fn entry(event: &RehearsedEvent, zone: Tz) -> Markup {
                     span.muted { " · " (labels::hold_kind(*request)) }
                     @if let Some(step) = &event.step { span.muted { " · " (one_line(step, 100)) } }
                 },
-                Some(Outgoing::ChildRun { agent }) => span { "Starts a run of " strong { (agent) } },
+                Some(Outgoing::ApprovedInAdvance { approval, by, number, max_uses }) => {
+                    span { strong { (by) } " has approved it in advance" }
+                    span.muted { " · " (approval) ", use " (number) " of " (max_uses) }
+                    @if let Some(step) = &event.step { span.muted { " · " (one_line(step, 100)) } }
+                },
+                Some(Outgoing::ChildRun { agent }) => {
+                    span { "Starts a run of " strong { (agent) } }
+                    @if let Some(step) = &event.step { span.muted { " · " (one_line(step, 100)) } }
+                },
                 None => {
                     span { (one_line(&event.message, 400)) }
                     @if let Some(at) = event.until { span.muted { " · until " (labels::instant(at, zone)) } }

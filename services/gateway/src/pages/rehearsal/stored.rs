@@ -195,6 +195,9 @@ fn act_text(act: Option<&RehearsedAct>) -> Markup {
                 (labels::hold_kind(*request)) " to " strong { (report::recipients(to)) } ": " (clean(question))
             },
             Some(Outgoing::Escalation { act, to, .. }) => { (report::escalation(*act).to_lowercase()) " " strong { (report::recipients(to)) } },
+            Some(Outgoing::ApprovedInAdvance { approval, by, .. }) => {
+                strong { (by) } " has approved it in advance " span.muted { "(" (approval) ")" }
+            },
             Some(Outgoing::ChildRun { agent }) => { "starts a run of " strong { (agent) } },
             None => {},
         }

@@ -11,7 +11,7 @@ use crate::body::Body;
 use crate::call::Call;
 use crate::path::NoId;
 use crate::problem::JsonResult;
-use crate::use_cases::rehearse::add_policies;
+use crate::use_cases::rehearse::add_handoff_facts;
 
 const REPLY_WITHIN: Duration = Duration::from_secs(REPLY_SECONDS_MAX);
 
@@ -23,7 +23,7 @@ pub(super) async fn rehearse(
     let caller = call.caller.caller;
     let user = caller.claims.user.as_str();
     let _permit = caller.app.rehearsals.take(&caller.workspace, user)?;
-    add_policies(&caller.app, &caller.workspace, &mut query).await?;
+    add_handoff_facts(&caller.app, &caller.workspace, &mut query).await?;
     let Json(rehearsal) = caller.query_within(query, REPLY_WITHIN).await?;
     Ok(Json(rehearsal.into()))
 }

@@ -28,6 +28,7 @@ fn run(contact: &str) -> RehearsedRun {
         requests: [].into(),
         users: [].into(),
         empty_roles: [].into(),
+        standing_approvals: [].into(),
         stopped_by: None,
         timeline: serde_json::from_value(serde_json::json!([
             { "at": "2026-01-01T00:00:00.000Z", "type": "run.started", "message": contact }

@@ -6,7 +6,7 @@ use holdpoint_contracts::handoff::{
     StandingApprovalView,
 };
 use holdpoint_contracts::hold::ApprovalItem;
-use holdpoint_holds::json_schema::value_errors;
+use holdpoint_holds::standing_approval::CoveredCalls;
 use holdpoint_ids::{AgentName, RunId, StandingApprovalId, ToolName, UserName, Workspace};
 use serde::{Deserialize, Serialize};
 
@@ -93,20 +93,22 @@ impl CountedStandingApproval {
         }
     }
 
-    /// Whether it approves a call now. The version must be the same, because another one may do something else.
+    /// Whether it approves a call now.
     pub(crate) fn covers(&self, run: RunId, item: &ApprovalItem, now: DateTime<Utc>) -> bool {
         let terms = &self.approval.terms;
         let is_it = |call: &PlannedCall| {
             (call.run, &call.step, &call.digest) == (run, &item.id, &item.digest)
         };
+        let calls = CoveredCalls {
+            tool: &terms.tool,
+            version: terms.version.as_deref(),
+            args_schema: &terms.args_schema,
+        };
         self.status(now) == StandingApprovalStatus::Active
-            && terms.tool == item.tool
-            && terms.version == item.version
             && terms.call.as_ref().is_none_or(is_it)
             // Limits say nothing of arguments that are hidden. The digest of an early approval covers them.
             && (item.redaction.is_empty() || terms.call.is_some())
-            && (item.args.is_object() || !item.redaction.is_empty())
-            && value_errors(&terms.args_schema, &item.args).is_empty()
+            && calls.cover(item)
     }
 
     /// The standing approval as the API shows it.

@@ -143,6 +143,17 @@ pub(super) async fn are_counted(db: &DatabaseConnection) {
         ..StandingApprovalFilter::default()
     };
     assert_eq!(list(acme(), of_other).await, [counted(&other, 1)]);
+    let lasting = StandingApprovalFilter {
+        lasting_at: Some(now()),
+        ..StandingApprovalFilter::default()
+    };
+    let lasting = list(acme(), lasting).await;
+    let ids: Vec<_> = lasting.iter().map(|one| one.approval.id).collect();
+    assert_eq!(
+        ids,
+        [other.id, one.id],
+        "neither expired, revoked nor of one call"
+    );
     let uses = list_uses(db, &acme(), one.id).await.unwrap();
     assert_eq!(
         uses.iter().map(|one| one.number).collect::<Vec<_>>(),

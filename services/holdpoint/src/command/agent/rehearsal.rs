@@ -27,6 +27,7 @@ pub(super) async fn rehearse(session: &Session, args: RehearseArgs) -> anyhow::R
         start_at: args.start,
         seconds: None,
         policies: Vec::new(),
+        standing_approvals: Vec::new(),
     };
     let Some(other) = &args.compare else {
         let id = start(session, &request).await?.id;

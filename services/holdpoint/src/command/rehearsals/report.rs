@@ -56,10 +56,15 @@ pub(super) fn text(detail: &RehearsalDetail, rehearsal: &Rehearsal) -> String {
         let counts = counts.iter().map(|(name, count)| format!("{name} {count}"));
         or_none(&counts.collect::<Vec<_>>())
     };
+    let approvals = summary.standing_approvals.iter();
+    let approvals = approvals
+        .map(|(id, uses)| (id.to_string(), *uses))
+        .collect();
     let facts = [
         ("calls", counts(&summary.calls)),
         ("requests", counts(&summary.requests)),
         ("users", users_text(&summary.users)),
+        ("approvals", counts(&approvals)),
         ("roles", roles_text(&summary.empty_roles)),
         ("unreached", or_none(&summary.unreached_steps)),
         ("unseen", contacts_text(&summary.ended_unseen)),
@@ -67,9 +72,9 @@ pub(super) fn text(detail: &RehearsalDetail, rehearsal: &Rehearsal) -> String {
     ];
     parts.push(fact_lines(&facts));
     parts.push(
-        "users: requests of each user. roles: recipients without an active user. unreached:\n\
-         steps that no contact reached. unseen: contacts whose run ends without a request to\n\
-         a person. unended: contacts whose run does not end."
+        "users: requests of each user. approvals: uses of standing approvals. roles: recipients\n\
+         without an active user. unreached: steps that no contact reached. unseen: contacts whose\n\
+         run ends without a request to a person. unended: contacts whose run does not end."
             .to_owned(),
     );
     parts.join("\n\n")
@@ -170,6 +175,12 @@ fn outgoing_text(outgoing: &Outgoing) -> String {
             };
             format!("{request}: {act} {}", recipients(to))
         }
+        Outgoing::ApprovedInAdvance {
+            approval,
+            by,
+            number,
+            max_uses,
+        } => format!("approved in advance by {by} ({approval}, use {number} of {max_uses})"),
         Outgoing::ChildRun { agent } => format!("starts a run of {agent}"),
     }
 }

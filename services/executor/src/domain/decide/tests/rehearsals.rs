@@ -1,27 +1,32 @@
-//! #18: a real run over the same answers takes the same steps as its rehearsal.
+//! #18: a real run over the same answers takes the same steps as its rehearsal, with its child runs and standing approvals.
+
+mod family;
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, TimeDelta, Utc};
-use holdpoint_contracts::executor::ChildRunState;
-use holdpoint_contracts::hold::{HoldOutcome, HoldSpec, HoldState, OnTimeout};
+use chrono::{DateTime, Utc};
 use holdpoint_contracts::rehearsal::{Outgoing, RehearsalContact, RehearsedRun};
-use holdpoint_contracts::run::{HoldKind, RunStatus};
-use holdpoint_contracts::steps::{Grant, StepDispatch};
-use holdpoint_ids::HoldId;
+use holdpoint_contracts::run::RunStatus;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::histories::plans::a_plan;
-use super::world::{World, acme, broken, child_end, done, owner, run_id};
-use crate::domain::RunInput;
+use super::world::{World, acme, run_id};
 use crate::domain::plan::{Action, Plan, PlannedStep};
 use crate::domain::rehearsal::audience::ActiveUsers;
+use crate::domain::rehearsal::child_plans::ChildPlans;
 use crate::domain::rehearsal::policies::Policies;
 use crate::domain::rehearsal::rehearse_as;
 use crate::domain::rehearsal::script::Script;
 use crate::domain::rehearsal::setup::{RehearsalSetup, WorkspaceFacts};
-use crate::domain::run::Signal;
+use crate::domain::rehearsal::standing_approvals::StandingApprovals;
+use family::Family;
+
+/// The agent whose runs the steps start.
+const HELPER: &str = "helper";
+
+/// The tool whose calls a standing approval covers.
+const APPROVED_TOOL: &str = "draft";
 
 /// What people, tools and contacts do in one case.
 #[derive(Debug, Clone)]
@@ -29,6 +34,10 @@ struct Manners {
     /// The first call of each step fails.
     fails_once: bool,
     people: People,
+    /// The plan of the agent that steps run. None: the script ends its runs at once.
+    helper: Option<Plan>,
+    /// Uses of a standing approval of the owner for the calls of one tool.
+    approved_in_advance: u32,
     /// By the hours since the start.
     changes: BTreeMap<u32, ScriptedChange>,
 }
@@ -57,12 +66,26 @@ impl Manners {
         self
     }
 
-    fn script(&self) -> Value {
+    fn script(&self, plan: &Plan) -> Value {
         let mut tools = Vec::new();
-        if self.fails_once {
-            tools.push(json!({ "times": 1, "fail": "It did not work.", "code": "http_status" }));
+        let runs = |step: &PlannedStep| matches!(step.action, Action::Run(_));
+        let is_scripted = self.helper.is_none() && plan.steps.iter().any(runs);
+        let helper = is_scripted.then(|| json!({ "agent": HELPER }));
+        // A rule for all calls is not for runs.
+        for rule in helper.into_iter().chain([json!({})]) {
+            let with = |more: Value| {
+                let mut rule = rule.clone();
+                rule.as_object_mut()
+                    .unwrap()
+                    .extend(more.as_object().unwrap().clone());
+                rule
+            };
+            if self.fails_once {
+                let fail = json!({ "times": 1, "fail": "It did not work.", "code": "http_status" });
+                tools.push(with(fail));
+            }
+            tools.push(with(json!({ "result": { "n": 1 } })));
         }
-        tools.push(json!({ "result": { "n": 1 } }));
         let people = match self.people {
             People::Agree => json!([]),
             People::Reject => json!([{ "kind": "approval", "do": "reject" }]),
@@ -91,10 +114,23 @@ impl Manners {
 #[derive(Debug, PartialEq)]
 struct Course {
     calls: Vec<(i64, String, String, Value)>,
-    /// In the order of their text: requests of one instant have no order.
     requests: Vec<AskedRequest>,
+    /// Requests that the standing approval decides.
+    approved: u32,
+    /// The steps that start runs.
+    runs: Vec<(i64, String)>,
     status: RunStatus,
     code: Option<String>,
+}
+
+impl Course {
+    /// What happens at one instant has no order.
+    fn sorted(mut self) -> Self {
+        self.calls.sort_by_key(|call| format!("{call:?}"));
+        self.requests.sort();
+        self.runs.sort();
+        self
+    }
 }
 
 /// A request when it is opened.
@@ -109,20 +145,34 @@ struct AskedRequest {
 }
 
 /// The user whom the plans name is active.
-fn facts() -> WorkspaceFacts {
+fn facts(plan: &Plan, manners: &Manners) -> WorkspaceFacts {
+    let approval = json!({
+        "id": "sa_01920000000070008000000000000001", "status": "active", "agent": plan.agent,
+        "tool": APPROVED_TOOL, "version": null, "args_schema": { "type": "object" },
+        "max_uses": manners.approved_in_advance, "used": 0, "reason": null, "created_by": "owner",
+        "created_at": "2026-03-01T09:00:00Z", "expires_at": "2027-12-01T09:00:00Z",
+        "revoked_by": null,
+    });
+    let approval = serde_json::from_value(approval).unwrap();
+    let helper = manners.helper.clone();
+    let helper = helper.map(|plan| (HELPER.parse().unwrap(), Some(plan)));
     let owner = ("owner".parse().unwrap(), vec!["owner".parse().unwrap()]);
     WorkspaceFacts {
         workspace: acme(),
         tools: Vec::new(),
         users: ActiveUsers::new([owner]),
         policies: Policies::default(),
+        standing_approvals: StandingApprovals::new(vec![approval]),
+        child_plans: ChildPlans::from_iter(helper),
     }
 }
 
 fn rehearsed(plan: &Plan, manners: &Manners) -> RehearsedRun {
-    let script = Script::parse(&manners.script().to_string(), plan).unwrap();
+    let facts = facts(plan, manners);
+    let script = manners.script(plan).to_string();
+    let script = Script::parse(&script, plan, &facts.child_plans).unwrap();
     let start_at = World::of_plan(plan.clone()).now;
-    let setup = RehearsalSetup::new(facts(), plan.clone(), script, start_at).unwrap();
+    let setup = RehearsalSetup::new(facts, plan.clone(), script, start_at).unwrap();
     let fields = json!({ "email": "ada@x.example", "replied": false });
     let contact = RehearsalContact {
         id: "ada".parse().unwrap(),
@@ -137,6 +187,7 @@ fn rehearsed(plan: &Plan, manners: &Manners) -> RehearsedRun {
 fn course_of_rehearsal(run: &RehearsedRun, world: &World) -> Course {
     let since = |at: DateTime<Utc>| (at - world.now).num_milliseconds();
     let (mut calls, mut requests) = (Vec::new(), Vec::new());
+    let (mut approved, mut runs) = (0, Vec::new());
     for event in &run.timeline {
         let at = since(event.at);
         match &event.outgoing {
@@ -157,247 +208,22 @@ fn course_of_rehearsal(run: &RehearsedRun, world: &World) -> Course {
                 question: question.clone(),
                 deadline: deadline.map(since),
             }),
-            Some(Outgoing::Escalation { .. } | Outgoing::ChildRun { .. }) | None => {}
+            Some(Outgoing::ApprovedInAdvance { .. }) => approved += 1,
+            Some(Outgoing::ChildRun { .. }) => {
+                runs.push((at, event.step.clone().unwrap()));
+            }
+            Some(Outgoing::Escalation { .. }) | None => {}
         }
     }
-    requests.sort();
     Course {
         calls,
         requests,
+        approved,
+        runs,
         status: run.status,
         code: run.code.clone(),
     }
-}
-
-/// Drives a run through the world of the tests, which keeps effects by itself.
-struct Drive {
-    world: World,
-    start: DateTime<Utc>,
-    manners: Manners,
-    calls: BTreeMap<String, u32>,
-    called: Vec<(i64, String, String, Value)>,
-    seen: usize,
-    /// Every hold on people so far: a closed one leaves the world.
-    requests: BTreeMap<HoldId, AskedRequest>,
-}
-
-impl Drive {
-    fn course(plan: &Plan, manners: Manners) -> Course {
-        let world = World::of_plan(plan.clone());
-        let mut drive = Self {
-            start: world.now,
-            world,
-            manners,
-            calls: BTreeMap::new(),
-            called: Vec::new(),
-            seen: 0,
-            requests: BTreeMap::new(),
-        };
-        drive.world.start();
-        for _ in 0..2_000 {
-            drive.record_requests();
-            if drive.world.run().is_final() || !drive.step() {
-                break;
-            }
-            if drive.world.now - drive.start > TimeDelta::days(400) {
-                break;
-            }
-        }
-        let mut requests: Vec<_> = drive.requests.into_values().collect();
-        requests.sort();
-        let view = drive.world.view();
-        Course {
-            calls: drive.called,
-            requests,
-            status: view.status,
-            code: view.failure.map(|it| it.code),
-        }
-    }
-
-    fn since_start(&self, at: DateTime<Utc>) -> i64 {
-        (at - self.start).num_milliseconds()
-    }
-
-    fn record_requests(&mut self) {
-        let at = self.since_start(self.world.now);
-        for (hold, (_, state)) in &self.world.holds {
-            let HoldState::Open { spec, deadline } = state else {
-                continue;
-            };
-            // The world has an approver with a name.
-            let question = spec
-                .question
-                .replace("approval of ada", "approval of rehearsal");
-            let asked = AskedRequest {
-                at,
-                step: spec.step.clone(),
-                kind: spec.kind.to_string(),
-                to: spec.to.clone(),
-                question,
-                deadline: deadline.map(|deadline| self.since_start(deadline)),
-            };
-            self.requests.entry(*hold).or_insert(asked);
-        }
-    }
-
-    /// Whether something happened.
-    fn step(&mut self) -> bool {
-        if let Some(dispatch) = self.world.handed.get(self.seen).cloned() {
-            self.seen += 1;
-            self.call(&dispatch);
-            return true;
-        }
-        let mut children = self.world.children.values();
-        let open = children.find(|child| {
-            let is_open = matches!(child.state, ChildRunState::Open { .. });
-            is_open && !self.world.ended_children.contains(&child.run)
-        });
-        if let Some(child) = open.cloned() {
-            let fails = self.count(&child.step) == 1 && self.manners.fails_once;
-            let status = match fails {
-                true => RunStatus::Failed,
-                false => RunStatus::Completed,
-            };
-            // A rehearsed child uses no budget.
-            let mut end = child_end(child.run, child.hold, status);
-            (end.steps, end.cost) = (0, 0.0);
-            self.world.give(RunInput::ChildRunEnded(Box::new(end)));
-            return true;
-        }
-        self.next_due()
-    }
-
-    fn call(&mut self, dispatch: &StepDispatch) {
-        let grant = self
-            .world
-            .ask_as("node-a", &dispatch.step, dispatch.dispatch, 1);
-        if !matches!(grant, Grant::Go | Grant::GoWithoutLease) {
-            return;
-        }
-        let after = self.since_start(self.world.now);
-        self.called.push((
-            after,
-            dispatch.step.clone(),
-            dispatch.tool.to_string(),
-            dispatch.args.clone(),
-        ));
-        let fails = self.count(&dispatch.step) == 1 && self.manners.fails_once;
-        let result = if fails {
-            broken()
-        } else {
-            done(json!({ "n": 1 }))
-        };
-        self.world
-            .report_as(&dispatch.step, dispatch.dispatch, result);
-    }
-
-    fn count(&mut self, step: &str) -> u32 {
-        let calls = self.calls.entry(step.to_owned()).or_default();
-        *calls += 1;
-        *calls
-    }
-
-    /// The next change, timer, answer or deadline.
-    fn next_due(&mut self) -> bool {
-        let timers = self.world.timers.iter();
-        let timers = timers.filter_map(|(hold, (_, due))| Some(((*due)?, 0, *hold)));
-        let people = self.world.run().people();
-        let people = people.filter_map(|(_, on)| {
-            let answer = on.since + TimeDelta::hours(1);
-            let ends = on
-                .deadline()
-                .filter(|_| on.on_timeout != OnTimeout::Escalate);
-            let is_silent = self.manners.people == People::Silent;
-            let due = ends
-                .into_iter()
-                .chain((!is_silent).then_some(answer))
-                .min()?;
-            Some((due, 1, on.id))
-        });
-        let next = timers.chain(people).min();
-        if self.change_before(next.map(|(due, ..)| due)) {
-            return true;
-        }
-        let Some((due, what, hold)) = next else {
-            return false;
-        };
-        self.world.now = self.world.now.max(due);
-        if what == 0 {
-            self.world.fire_next();
-        } else {
-            self.close(hold);
-        }
-        true
-    }
-
-    /// Applies the next change unless something is due before it.
-    fn change_before(&mut self, due: Option<DateTime<Utc>>) -> bool {
-        let Some(entry) = self.manners.changes.first_entry() else {
-            return false;
-        };
-        let at = self.start + TimeDelta::hours((*entry.key()).into());
-        if due.is_some_and(|due| due < at) {
-            return false;
-        }
-        let (hours, change) = entry.remove_entry();
-        self.world.now = self.world.now.max(at);
-        match change {
-            ScriptedChange::Reply(replied) => {
-                self.world.contact.as_mut().unwrap()["replied"] = json!(replied);
-                // Only a reply reaches the runs of a contact.
-                if replied {
-                    self.world.give(RunInput::ContactReplied);
-                }
-            }
-            ScriptedChange::Signal => {
-                let signal = Signal {
-                    name: "go".to_owned(),
-                    data: json!({ "n": hours }),
-                    key: None,
-                };
-                let by = owner();
-                self.world.give(RunInput::Signal { by, signal });
-            }
-        }
-        true
-    }
-
-    fn close(&mut self, hold: HoldId) {
-        let on = self
-            .world
-            .run()
-            .people()
-            .find(|(_, on)| on.id == hold)
-            .unwrap()
-            .1;
-        let is_answered = self.manners.people != People::Silent
-            && on.since + TimeDelta::hours(1) <= self.world.now;
-        let spec = match &self.world.holds[&hold].1 {
-            HoldState::Open { spec, .. } => spec.clone(),
-            other => panic!("{other:?}"),
-        };
-        let (outcome, data) = match (is_answered, on.kind) {
-            (false, _) => (HoldOutcome::Timeout, Value::Null),
-            (true, HoldKind::Approval) if self.manners.people == People::Reject => {
-                (HoldOutcome::Rejected, json!(""))
-            }
-            (true, HoldKind::Approval) => (HoldOutcome::Approved, json!("")),
-            (true, HoldKind::Handoff) => (
-                HoldOutcome::Completed,
-                json!({ "notes": "", "outcome_type": "resolved", "disposition": "return_to_agent" }),
-            ),
-            (true, _) => (HoldOutcome::Answered, answer(&spec)),
-        };
-        self.world.close_as(hold, outcome, data);
-    }
-}
-
-fn answer(spec: &HoldSpec) -> Value {
-    if spec.schema.is_some() {
-        return json!({ "region": "text" });
-    }
-    let option = spec.options.first().map(|option| json!(option));
-    spec.default.clone().or(option).unwrap_or(json!("Yes"))
+    .sorted()
 }
 
 fn manners() -> impl Strategy<Value = Manners> {
@@ -413,11 +239,20 @@ fn manners() -> impl Strategy<Value = Manners> {
     // Many waits end after whole days, so that changes at the same instant occur.
     let hours = prop_oneof![(0_u32..400), (0_u32..60).prop_map(|days| days * 24)];
     let changes = prop::collection::btree_map(hours, change, 0..5);
-    (prop::bool::weighted(0.3), people, changes).prop_map(|(fails_once, people, changes)| Manners {
-        fails_once,
-        people,
-        changes,
-    })
+    let helper = prop::option::of(a_plan());
+    let fails_once = prop::bool::weighted(0.3);
+    (fails_once, people, helper, 0_u32..4, changes).prop_map(
+        |(fails_once, people, helper, approved_in_advance, changes)| Manners {
+            fails_once,
+            people,
+            helper: helper.map(|plan| Plan {
+                agent: HELPER.to_owned(),
+                ..plan
+            }),
+            approved_in_advance,
+            changes,
+        },
+    )
 }
 
 proptest! {
@@ -429,7 +264,7 @@ proptest! {
         let run = rehearsed(&plan, &manners);
         let world = World::of_plan(plan.clone());
         prop_assert_eq!(run.events_left, 0);
-        let real = Drive::course(&plan, manners);
+        let real = Family::course(&plan, manners);
         prop_assert_eq!(course_of_rehearsal(&run, &world), real);
     }
 }

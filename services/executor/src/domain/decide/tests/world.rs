@@ -115,6 +115,8 @@ pub(super) struct World {
     pub(super) ended_children: BTreeSet<RunId>,
     /// What the parent was told of its end.
     pub(super) child_ends: Vec<ChildRunEnd>,
+    /// Of the run under test.
+    pub(super) id: RunId,
     plan: Arc<PlanFact>,
     /// Version 4 of the agent, if there is one.
     pub(super) next_plan: Option<Arc<PlanFact>>,
@@ -218,6 +220,7 @@ impl World {
             children: BTreeMap::new(),
             ended_children: BTreeSet::new(),
             child_ends: Vec::new(),
+            id: run_id(),
             plan: Arc::new(PlanFact::new(plan)),
             next_plan: None,
             values: BTreeMap::new(),
@@ -377,7 +380,7 @@ impl World {
         }
         let input = Input::Run {
             workspace,
-            run: run_id(),
+            run: self.id,
             input,
         };
         let heard = match self.decide(&input) {

@@ -39,6 +39,7 @@ fn said(run: &RehearsedRun) -> Value {
         Outgoing::Call { tool, args } if tool == "log" => Some(args["message"].clone()),
         Outgoing::Call { .. }
         | Outgoing::Request { .. }
+        | Outgoing::ApprovedInAdvance { .. }
         | Outgoing::Escalation { .. }
         | Outgoing::ChildRun { .. } => None,
     });

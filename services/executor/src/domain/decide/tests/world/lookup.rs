@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Batch, World, run_id};
+use super::{Batch, World};
 use crate::domain::decision::Lookup;
 use crate::domain::need::GENERATED_PLAN;
 use crate::domain::run::Run;
@@ -115,7 +115,7 @@ impl World {
             }
             Need::Places(_) => {
                 let own = self.limits.as_ref().and_then(|row| row.place.as_ref());
-                Some(Fact::Places(Arc::new(self.places.with_row(run_id(), own))))
+                Some(Fact::Places(Arc::new(self.places.with_row(self.id, own))))
             }
             Need::StartedOnce(_) => self.started_once.clone().map(Fact::StartedRun),
             Need::Starts(_) => Some(Fact::Starts(Arc::new(self.starts.clone()))),
