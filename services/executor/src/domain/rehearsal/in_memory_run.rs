@@ -380,7 +380,10 @@ impl<'s> InMemoryRun<'s> {
                     None => drop(self.timers.remove(&hold)),
                 },
                 Effect::StepDispatch(dispatch) => {
-                    let row = self.rows.get(&dispatch.step);
+                    let row = self
+                        .runs
+                        .get(&run)
+                        .and_then(|it| it.rows.get(&dispatch.step));
                     sent.push(Recorder::call(&dispatch, row));
                     self.dispatched.push_back(*dispatch);
                 }
