@@ -24,8 +24,8 @@ pub const PATH_BYTES_MAX: usize = 200;
 /// Shortest hidden text that is replaced in other texts, in bytes. Shorter ones would hide common words.
 const TEXT_BYTES_MIN: usize = 4;
 
-/// Most hidden texts of one call that are replaced in other texts.
-const TEXTS_MAX: usize = 100;
+/// Most hidden texts of arguments, and of a result, that are replaced in other texts. All runs wait for that.
+const TEXTS_MAX: usize = 25;
 
 /// Why paths are refused, if they are.
 #[must_use]
@@ -115,8 +115,8 @@ fn restored(edited: Value, shown: &Value, original: &Value) -> Option<Value> {
     if edited == *shown {
         return Some(original.clone());
     }
-    match edited {
-        Value::Object(fields) if shown.is_object() => {
+    match (edited, shown) {
+        (Value::Object(fields), Value::Object(_)) => {
             let fields = fields.into_iter().map(|(name, field)| {
                 let known = shown.get(&name).zip(original.get(&name));
                 let field = match known {
@@ -127,7 +127,7 @@ fn restored(edited: Value, shown: &Value, original: &Value) -> Option<Value> {
             });
             fields.collect::<Option<_>>().map(Value::Object)
         }
-        other => without_hidden(other),
+        (other, _) => without_hidden(other),
     }
 }
 
@@ -202,7 +202,13 @@ fn add_text(text: &str, texts: &mut Vec<String>) {
 #[must_use]
 pub fn hide_texts(text: &str, hidden: &[String]) -> String {
     let hidden = hidden.iter();
-    hidden.fold(text.to_owned(), |text, it| text.replace(it, REDACTED))
+    hidden.fold(text.to_owned(), |text, it| {
+        if text.contains(it) {
+            text.replace(it, REDACTED)
+        } else {
+            text
+        }
+    })
 }
 
 /// Replaces hidden texts in all texts of a value.

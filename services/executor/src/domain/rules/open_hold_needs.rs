@@ -3,7 +3,7 @@
 //! All of it is requested at once, because the kernel loads needs at most four times.
 
 use crate::domain::decision::{Lookup, Undecided};
-use crate::domain::input::RunInput;
+use crate::domain::input::{RunInput, StepReport};
 use crate::domain::model::run::{Run, StepApproval, StepPhase, signal_name, spec_name};
 use crate::domain::need::{INPUT, Key, Need};
 use crate::domain::rules::approver_rights::voter_needs;
@@ -97,18 +97,7 @@ pub(crate) fn input_needs(run: &Run, input: &RunInput) -> Vec<Need> {
         RunInput::LeaseEnded { step, .. } | RunInput::StepParks { step, .. } => {
             needs.push(Need::Request(run.id, step.clone()));
         }
-        // Only a mail has a Message-ID. Its address is compared with that of the contact.
-        RunInput::StepResult(report) if report.result.success => {
-            needs.extend(hidden_args_need(run, &report.step));
-            let has_id = report.result.data.get("message_id").is_some();
-            needs.extend(contact_need(run).filter(|_| has_id));
-        }
-        // The row of the step keeps its failed attempts.
-        RunInput::StepResult(report) => {
-            needs.extend(hidden_args_need(run, &report.step));
-            let failed = run.steps.iter().find(|step| step.id == report.step);
-            needs.extend(failed.and_then(|step| failed_attempts_need(run.id, step)));
-        }
+        RunInput::StepResult(report) => needs.extend(result_needs(run, report)),
         RunInput::TakeOver { .. } => {
             if let Some(contact) = &run.contact {
                 needs.push(Need::Activities(workspace.clone(), contact.clone()));
@@ -207,8 +196,18 @@ const fn may_end_child(input: &RunInput) -> bool {
     }
 }
 
-/// The texts of a result may repeat hidden arguments.
-fn hidden_args_need(run: &Run, step: &str) -> Option<Need> {
-    let step = run.steps.iter().find(|one| one.id == step)?;
-    request_need(run.id, step)
+/// What the result of a call needs.
+fn result_needs(run: &Run, report: &StepReport) -> Vec<Need> {
+    let step = run.steps.iter().find(|step| step.id == report.step);
+    // The texts of a result may repeat hidden arguments.
+    let hidden = step.and_then(|step| request_need(run.id, step));
+    let other = if report.result.success {
+        // Only a mail has a Message-ID. Its address is compared with that of the contact.
+        let has_id = report.result.data.get("message_id").is_some();
+        contact_need(run).filter(|_| has_id)
+    } else {
+        // The row of the step keeps its failed attempts.
+        step.and_then(|step| failed_attempts_need(run.id, step))
+    };
+    hidden.into_iter().chain(other).collect()
 }

@@ -17,7 +17,7 @@ const STEPS: &str = "  - id: first
     approval: {}
 ";
 
-fn patch(world: &mut World, patch: Value) -> Heard {
+fn patch(world: &mut World, patch: &Value) -> Heard {
     let patch = patch.as_object().unwrap().clone();
     world.give(RunInput::PatchContext { by: owner(), patch })
 }
@@ -37,7 +37,7 @@ fn later_steps_see_the_change() {
     let before = world.handed[0].args.clone();
     let heard = patch(
         &mut world,
-        json!({ "customer": "B-2", "address": { "zip": "secret-zip", "gone": null } }),
+        &json!({ "customer": "B-2", "address": { "zip": "secret-zip", "gone": null } }),
     );
     assert!(matches!(heard, Heard::Decided(Reply::Changed(run)) if run.changed));
     assert_eq!(world.handed[0].args, before);
@@ -60,10 +60,10 @@ fn later_steps_see_the_change() {
         event.message
     );
     // The same change again changes nothing.
-    let heard = patch(&mut world, json!({ "customer": "B-2", "gone": null }));
+    let heard = patch(&mut world, &json!({ "customer": "B-2", "gone": null }));
     assert!(matches!(heard, Heard::Unchanged(_)));
     // S2-R3: other arguments are another call.
-    patch(&mut world, json!({ "customer": "C-3" }));
+    patch(&mut world, &json!({ "customer": "C-3" }));
     let hold = world.run().people().next().unwrap().1.id;
     world.close_as(hold, HoldOutcome::Approved, Value::Null);
     assert_eq!(world.status(), RunStatus::AwaitingApproval);
@@ -78,17 +78,17 @@ fn later_steps_see_the_change() {
 fn a_change_has_limits() {
     let mut world = World::of(STEPS);
     world.start();
-    let large = refused(patch(&mut world, json!({ "a": "x".repeat(1024 * 1024) })));
+    let large = refused(patch(&mut world, &json!({ "a": "x".repeat(1024 * 1024) })));
     let problem = large.problem();
     assert_eq!((problem.status, problem.code.as_str()), (413, "too_large"));
     assert!(problem.detail.contains("1048576"), "{}", problem.detail);
     let many = json!({ "a": vec![0; 100_001] });
-    assert_eq!(refused(patch(&mut world, many)).problem().status, 422);
+    assert_eq!(refused(patch(&mut world, &many)).problem().status, 422);
     world.pause();
-    let heard = patch(&mut world, json!({ "a": 1 }));
+    let heard = patch(&mut world, &json!({ "a": 1 }));
     assert!(matches!(heard, Heard::Decided(_)), "also during a pause");
     world.resume(ResumeMode::Continue);
     world.cancel();
-    let problem = refused(patch(&mut world, json!({ "a": 2 }))).problem();
+    let problem = refused(patch(&mut world, &json!({ "a": 2 }))).problem();
     assert_eq!((problem.status, problem.code.as_str()), (409, "run_final"));
 }
