@@ -303,16 +303,18 @@ async fn hidden_parts_of_a_call_are_shown_nowhere() {
     let (_, mails) = world.up.get("/mails").await.unwrap();
     for shown in [&asked, &open, &done, &history, &request, &mails] {
         let text = shown.to_string();
-        assert!(
-            !text.contains(KEY) && !text.contains("t-08150815"),
-            "{text}"
-        );
+        let is_shown = text.contains(KEY) || text.contains("t-08150815");
+        assert!(!is_shown, "{text}");
     }
-    // An operator lowers the risk later: what has counted stays.
+    show_again(&world, &run, &tool).await;
+    worker.terminate().await;
+}
+
+/// An operator lowers the risk and hides nothing from now on. What has counted at the call stays.
+async fn show_again(world: &World, run: &str, tool: &Value) {
     let word = json!({ "name": TOOL, "risk": "low", "seen": tool["seen"], "redaction": [] });
     assert_eq!(world.up.post("/tools", &word).await.unwrap().0, 201);
-    let after = world.until_status(&run, "completed").await;
+    let after = world.until_status(run, "completed").await;
     assert_eq!(after["steps"][0]["risk"], "high");
     assert_eq!(after["steps"][0]["request"]["key"], "[redacted]");
-    worker.terminate().await;
 }
