@@ -4,19 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use holdpoint_contracts::history::{EventType, HistoryItem};
-use holdpoint_contracts::hold::HoldOutcome;
 use holdpoint_contracts::run::{HoldKind, PauseScope};
 use holdpoint_executor::domain::run::person_hold::Deadline;
 use holdpoint_executor::domain::run::{Phase, Run, StepPhase};
 use holdpoint_executor::domain::{Aggregate, Effect, Key};
-use holdpoint_handoff::domain::Phase::Decided;
-use holdpoint_handoff::domain::{Aggregate as HandoffAggregate, Key as HandoffKey};
 use holdpoint_ids::RunId;
 use holdpoint_scheduler::domain::Effect as WithTimers;
-use serde_json::Value;
 
+use crate::approvals::{Approvals, Users};
 use crate::people::RUNG_AFTER;
-use crate::plans::{APPROVAL_VALID, GATED};
 use crate::worker::Effects;
 
 type StepKey = (RunId, String);
@@ -25,15 +21,14 @@ type StepKey = (RunId, String);
 #[derive(Default)]
 pub(crate) struct Checks {
     /// How far a clock may be behind.
-    clock_lag: TimeDelta,
+    pub(crate) clock_lag: TimeDelta,
     before: HashMap<RunId, Run>,
     /// The newest dispatch of each step, and whether the step is idempotent.
     dispatched: BTreeMap<StepKey, (u64, bool)>,
     succeeded: BTreeMap<StepKey, u32>,
     /// How often people had a step run again, by an answer or by a retry of its run.
     repeated: BTreeMap<StepKey, u32>,
-    /// When people approved each gated step.
-    approved: BTreeMap<StepKey, BTreeSet<DateTime<Utc>>>,
+    pub(crate) approvals: Approvals,
     /// Steps whose failure was reported, until their run is retried.
     failed: BTreeSet<StepKey>,
     /// Runs that had an incident.
@@ -56,13 +51,14 @@ impl Checks {
         &mut self,
         effects: &[Effect],
         states: &HashMap<Key, Aggregate>,
-        now: DateTime<Utc>,
+        users: Users<'_>,
     ) {
         for effect in effects {
             match effect {
                 Effect::StepDispatch(step_dispatch) => {
                     let key = (step_dispatch.run, step_dispatch.step.clone());
-                    self.check_gate(&key, &step_dispatch.args, now);
+                    self.approvals
+                        .check_dispatch(&key, &step_dispatch.args, users);
                     let newest = (step_dispatch.dispatch, step_dispatch.idempotent);
                     if let Some((before, _)) = self.dispatched.insert(key, newest) {
                         let sank = step_dispatch.dispatch <= before;
@@ -72,6 +68,7 @@ impl Checks {
                 Effect::History { run, items, .. } => {
                     for item in items {
                         self.record_history_item(*run, item);
+                        self.approvals.record(*run, item, users);
                     }
                 }
                 _ => {}
@@ -87,42 +84,11 @@ impl Checks {
                     continue;
                 }
                 check_transition(before, run);
-                check_timeouts(before, run, now, self.clock_lag);
+                check_timeouts(before, run, users.now, self.clock_lag);
+                self.approvals.check_start(before, run, users);
             }
             self.before.insert(run.id, run.clone());
         }
-    }
-
-    /// Notes the approvals that the handoff service has stored.
-    pub(crate) fn note_approvals(&mut self, states: &HashMap<HandoffKey, HandoffAggregate>) {
-        for state in states.values() {
-            let HandoffAggregate::Request(request) = state else {
-                continue;
-            };
-            if let (Decided { outcome, at, .. }, Some(spec)) = (&request.phase, &request.spec)
-                && *outcome == HoldOutcome::Approved
-            {
-                for item in &spec.items {
-                    let key = (request.id.run, item.id.clone());
-                    self.approved.entry(key).or_default().insert(*at);
-                }
-            }
-        }
-    }
-
-    /// S2-R3, S2-R4: a gated call is dispatched only while an approval of its step is valid.
-    fn check_gate(&self, key: &StepKey, args: &Value, now: DateTime<Utc>) {
-        if args["subject"] != GATED {
-            return;
-        }
-        let oldest = now - APPROVAL_VALID - self.clock_lag;
-        let approved = self.approved.get(key).into_iter().flatten();
-        let is_permitted = approved.clone().any(|at| *at >= oldest);
-        let approved: Vec<_> = approved.collect();
-        assert!(
-            is_permitted,
-            "{key:?} was dispatched {now} without an approval: {approved:?}"
-        );
     }
 
     fn record_history_item(&mut self, run: RunId, item: &HistoryItem) {
@@ -151,7 +117,13 @@ impl Checks {
         if item.kind == EventType::StepSucceeded {
             let times = self.succeeded.entry(key).or_default();
             *times += 1;
-            assert_eq!(*times, 1, "{run} {item:?}: a result was applied twice");
+            let wanted = 1 + self
+                .approvals
+                .revisions_of(&(run, item.step.clone().unwrap_or_default()));
+            assert!(
+                *times <= wanted,
+                "{run} {item:?}: a result was applied twice"
+            );
         }
     }
 
@@ -165,12 +137,15 @@ impl Checks {
     }
 
     /// Checks effects outside: a step that is not idempotent has its effect once for each wanted run of it.
-    pub(crate) fn check_effects(&self, effects: &Effects) {
-        for (key, times) in effects {
+    pub(crate) fn check_effects(&mut self, effects: &Effects) {
+        self.approvals.check_effects(effects);
+        for (key, done) in effects {
             let idempotent = self.dispatched.get(key).is_some_and(|(_, it)| *it);
-            let allowed = 1 + self.repeated.get(key).copied().unwrap_or(0);
+            let again = self.repeated.get(key).copied().unwrap_or(0);
+            let allowed = 1 + again + self.approvals.revisions_of(key);
+            let times = u32::try_from(done.len()).unwrap();
             assert!(
-                idempotent || *times <= allowed,
+                idempotent || times <= allowed,
                 "{key:?} was done {times} times, and {allowed} were wanted"
             );
         }
@@ -178,9 +153,8 @@ impl Checks {
 
     /// Whether a step that people have approved succeeded.
     pub(crate) fn has_gated_effect(&self) -> bool {
-        self.approved
-            .keys()
-            .any(|key| self.succeeded.contains_key(key))
+        self.approvals
+            .is_made(|key| self.succeeded.contains_key(key))
     }
 
     /// Checks the end: nothing waits without a waker, and nothing was lost.
@@ -216,7 +190,7 @@ impl Checks {
                 if !step.answered.is_empty() {
                     continue;
                 }
-                let times = effects.get(&key).copied().unwrap_or(0);
+                let times = effects.get(&key).map_or(0, Vec::len);
                 if self.dispatched.contains_key(&key)
                     && matches!(step.phase, StepPhase::Completed { .. })
                 {

@@ -42,9 +42,11 @@ pub(crate) enum Feature {
     ChildRuns,
     /// Calls of tools need an approval.
     Gates,
+    /// People edit and revise these calls, approve them in advance, and lose the right to approve them.
+    Reviews,
 }
 
-const COUNT: usize = Feature::Gates as usize + 1;
+const COUNT: usize = Feature::Reviews as usize + 1;
 
 /// The features of one history.
 #[derive(Debug, Clone, Copy)]
@@ -71,6 +73,7 @@ impl Features {
             Feature::Limits,
             Feature::ChildRuns,
             Feature::Gates,
+            Feature::Reviews,
         ] {
             drawn[last as usize] = chance.one_in(2);
         }
@@ -79,5 +82,10 @@ impl Features {
 
     pub(crate) fn has(self, feature: Feature) -> bool {
         self.0[feature as usize]
+    }
+
+    /// Whether gated calls are played in all ways.
+    pub(crate) fn has_reviews(self) -> bool {
+        self.has(Feature::Gates) && self.has(Feature::Reviews)
     }
 }

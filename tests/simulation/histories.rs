@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::approvals::OUTCOMES;
 use crate::requests::COVERAGE;
 use crate::service::Mutation;
 use crate::world::{HistoryConfig, TURNS, World};
@@ -15,7 +16,7 @@ const HISTORIES: u64 = 500;
 /// Histories where `CI` is set: about 3 minutes on two cores.
 const HISTORIES_OF_CI: u64 = 2_000;
 
-/// Histories that together cover everything in [`COVERAGE`].
+/// Histories that together cover everything in [`COVERAGE`] and [`OUTCOMES`].
 const COVERED_WITHIN: u64 = 400;
 
 /// Histories within which a mutation must be noticed.
@@ -123,10 +124,13 @@ fn every_mutation_is_noticed() {
         (Mutation::ForgetStartedSteps, 1_562),
         (Mutation::EndlessLease, 19),
         (Mutation::DecisionReplaced, 7),
-        (Mutation::TimeoutStays, 8),
+        (Mutation::TimeoutStays, 15),
         (Mutation::TimeoutOfOldDeadline, 853),
-        (Mutation::RejectionApproves, 0),
-        (Mutation::EntriesStayUnread, 2),
+        (Mutation::RejectionApproves, 8),
+        (Mutation::EditsIgnored, 55),
+        (Mutation::UsesUncounted, 65),
+        (Mutation::LostRightsCount, 125),
+        (Mutation::EntriesStayUnread, 80),
         (Mutation::WebhookCallOnce, 18),
         (Mutation::RunEndWithoutWebhooks, 1),
     ];
@@ -153,6 +157,7 @@ fn histories_cover_every_outcome() {
     eprintln!("{COVERED_WITHIN} histories cover {coverage:?}");
     let never: Vec<_> = COVERAGE
         .iter()
+        .chain(&OUTCOMES)
         .filter(|outcome| !coverage.contains_key(*outcome))
         .collect();
     assert!(never.is_empty(), "no history covers {never:?}");

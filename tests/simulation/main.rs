@@ -14,8 +14,10 @@
     reason = "a history ends at the first violated rule"
 )]
 
+mod approvals;
 mod bus;
 mod chance;
+mod chaos;
 mod checks;
 mod conformance;
 mod features;

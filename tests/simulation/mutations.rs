@@ -21,6 +21,7 @@ pub(crate) fn rewrite(mutation: Mutation) -> Option<Rewrite<Handoff>> {
         Mutation::TimeoutStays => Some(keep_timeout),
         Mutation::TimeoutOfOldDeadline => Some(delay_timeouts),
         Mutation::RejectionApproves => Some(approve_rejections),
+        Mutation::EditsIgnored => Some(drop_edits),
         Mutation::None
         | Mutation::ReplyBeforeCommit
         | Mutation::PublishBeforeCommit
@@ -29,6 +30,8 @@ pub(crate) fn rewrite(mutation: Mutation) -> Option<Rewrite<Handoff>> {
         | Mutation::StartWithoutGrant
         | Mutation::ForgetStartedSteps
         | Mutation::EndlessLease
+        | Mutation::UsesUncounted
+        | Mutation::LostRightsCount
         | Mutation::EntriesStayUnread
         | Mutation::WebhookCallOnce
         | Mutation::RunEndWithoutWebhooks => None,
@@ -154,6 +157,20 @@ fn approve_rejections(
     }
 }
 
+fn drop_edits(
+    _: Option<&Aggregate>,
+    _: &Input,
+    decision: &mut Decided<holdpoint_handoff::domain::HandoffDomain>,
+) {
+    for effect in &mut decision.effects {
+        if let Effect::Close(_, closed) = effect
+            && let Some(data) = closed.data.as_object_mut()
+        {
+            data.remove("edited_args");
+        }
+    }
+}
+
 /// The mutation of the decisions of the notification service.
 pub(crate) fn rewrite_notification(mutation: Mutation) -> Option<Rewrite<Notification>> {
     match mutation {
@@ -171,7 +188,10 @@ pub(crate) fn rewrite_notification(mutation: Mutation) -> Option<Rewrite<Notific
         | Mutation::DecisionReplaced
         | Mutation::TimeoutStays
         | Mutation::TimeoutOfOldDeadline
-        | Mutation::RejectionApproves => None,
+        | Mutation::RejectionApproves
+        | Mutation::EditsIgnored
+        | Mutation::UsesUncounted
+        | Mutation::LostRightsCount => None,
     }
 }
 

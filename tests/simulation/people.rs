@@ -181,6 +181,9 @@ impl World {
 
     /// A person or program does something with a request.
     pub(crate) fn act_on_requests(&mut self) {
+        if self.features.has_reviews() && self.chance.one_in(4) {
+            return self.act_on_approvals();
+        }
         let webhooks = 2 * u64::from(self.features.has(Feature::Webhooks));
         match self.chance.below(10 + webhooks) {
             11 => self.change_webhook(),
@@ -308,6 +311,9 @@ impl World {
             let decision = self.decision(spec);
             let version = self.chance.one_in(4).then_some(*version);
             self.decide(*id, person, decision, version);
+            if self.features.has_reviews() && person > 0 && !self.chance.one_in(4) {
+                self.change_rights("viewer");
+            }
         }
     }
 
@@ -347,6 +353,9 @@ impl World {
                     false => Disposition::ReturnToAgent,
                 },
             }),
+            HoldKind::Approval if self.features.has_reviews() && !spec.items.is_empty() => {
+                self.review(spec)
+            }
             HoldKind::Approval | HoldKind::Timer | HoldKind::Signal | HoldKind::ChildRun => {
                 match self.chance.one_in(2) {
                     true => Decision::approve(None),

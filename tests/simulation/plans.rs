@@ -8,6 +8,9 @@ use crate::world::World;
 /// The subject of a mail that is sent only with an approval.
 pub(crate) const GATED: &str = "gated";
 
+/// The tool whose result fills the arguments of some of these mails.
+pub(crate) const DRAFTS: &str = "drafts";
+
 /// How long an approval permits its call.
 pub(crate) const APPROVAL_VALID: TimeDelta = TimeDelta::minutes(10);
 
@@ -32,7 +35,7 @@ impl World {
             let what = self.step(number);
             text.push_str(&format!("  - {what}\n"));
             // Most steps are sequential; some are parallel.
-            if step > 0 && self.chance.one_in(4) {
+            if step > 0 && self.chance.one_in(4) && !what.contains("needs:") {
                 text.push_str("    needs: []\n");
             }
         }
@@ -68,7 +71,8 @@ impl World {
             let seconds = 1 + self.chance.below(600);
             return format!("wait_for: {{ signal: go, timeout: {seconds}s, on_timeout: {end} }}");
         }
-        if self.features.has(Feature::Gates) && self.chance.one_in(3) {
+        let one_in = if self.features.has_reviews() { 2 } else { 3 };
+        if self.features.has(Feature::Gates) && self.chance.one_in(one_in) {
             return self.gated_call();
         }
         match self.chance.below(10) {
@@ -90,11 +94,21 @@ impl World {
         }
     }
 
+    /// Some calls have the result of another step in their arguments, so that people may send them back.
     fn gated_call(&mut self) -> String {
+        if self.features.has_reviews() && self.chance.one_in(2) {
+            let draft = format!("draft-{}", self.chance.below(1_000_000));
+            let call = self.call_of("", &format!("${draft}.text"));
+            return format!("id: {draft}\n    tool: {DRAFTS}\n  - needs: [{draft}]\n    {call}");
+        }
         let for_each = self.for_each();
+        self.call_of(&for_each, "b")
+    }
+
+    fn call_of(&mut self, for_each: &str, body: &str) -> String {
         let (seconds, minutes) = (30 + self.chance.below(60), APPROVAL_VALID.num_minutes());
         format!(
-            "{for_each}tool: send_email\n    args: {{ to: a@x.example, subject: {GATED}, body: b }}\n    \
+            "{for_each}tool: send_email\n    args: {{ to: a@x.example, subject: {GATED}, body: {body} }}\n    \
              approval: {{ decide_within: {seconds}s, valid_for: {minutes}m }}"
         )
     }

@@ -13,6 +13,7 @@ use holdpoint_handoff::domain::{Aggregate, Key, Phase, Request};
 use holdpoint_ids::HoldId;
 use holdpoint_scheduler::domain::{Owner, Phase as TimerPhase};
 
+use crate::approvals::OUTCOMES;
 use crate::features::Feature;
 use crate::mutations::is_refused;
 use crate::people::Scripted;
@@ -108,6 +109,9 @@ impl World {
                 .map(|(_, place)| COVERAGE[place]),
         );
         coverage.extend(self.checks.has_gated_effect().then_some(COVERAGE[26]));
+        coverage.extend(&self.checks.approvals.covered);
+        let awaits_users = self.workers.iter().any(|worker| worker.awaited_users);
+        coverage.extend(awaits_users.then_some(OUTCOMES[8]));
         coverage.sort_unstable();
         coverage.dedup();
         coverage

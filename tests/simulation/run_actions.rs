@@ -21,7 +21,8 @@ impl World {
         }
         let run = self.runs[self.chance.place(self.runs.len())];
         let scopes = 2 * u64::from(self.features.has(Feature::Scopes));
-        let retries = u64::from(self.features.has(Feature::Failing));
+        let fails = self.features.has(Feature::Failing) || self.features.has_reviews();
+        let retries = u64::from(fails);
         if self.features.has(Feature::Signals) && self.chance.one_in(3) {
             self.send_signal(run);
             return;

@@ -69,6 +69,12 @@ pub(crate) enum Mutation {
     TimeoutOfOldDeadline,
     /// The executor is told that a rejected call is approved.
     RejectionApproves,
+    /// The executor is not told of edited arguments.
+    EditsIgnored,
+    /// The uses of a standing approval are not counted.
+    UsesUncounted,
+    /// An approval counts although its approver lost the right to give it.
+    LostRightsCount,
     /// Inbox entries of an ended request stay unread.
     EntriesStayUnread,
     /// A failed webhook call is not attempted again.

@@ -11,8 +11,11 @@ use holdpoint_executor::domain::run::LimitRow;
 use holdpoint_executor::domain::time::after;
 use holdpoint_executor::domain::{Aggregate, Effect, Fact, Key, Lease, Need};
 use holdpoint_handoff::Handoff;
-use holdpoint_handoff::domain::Aggregate as HandoffAggregate;
-use holdpoint_ids::{OperationId, RunId};
+use holdpoint_handoff::domain::{
+    Aggregate as HandoffAggregate, CountedStandingApproval, Effect as HandoffEffect,
+    Fact as HandoffFact, Need as HandoffNeed, StandingApproval,
+};
+use holdpoint_ids::{OperationId, RunId, StandingApprovalId};
 use holdpoint_kernel::{EffectOf, FactOf, KeyOf, NeedOf, Service, StateOf};
 use holdpoint_scheduler::Scheduler;
 use holdpoint_scheduler::domain::{Fact::Schedules as ScheduleNames, Need::Schedules};
@@ -67,6 +70,28 @@ pub(crate) fn through_json<T: Serialize + DeserializeOwned + PartialEq + std::fm
     read
 }
 
+/// The copy of the users that the executor has.
+pub(crate) struct UserCopy {
+    pub(crate) users: BTreeMap<String, KnownUser>,
+    /// Since the handoff service has confirmed it.
+    pub(crate) age: Duration,
+}
+
+impl Default for UserCopy {
+    /// All people are owners until the handoff service says otherwise.
+    fn default() -> Self {
+        let owner = KnownUser {
+            is_active: true,
+            roles: vec!["owner".parse().unwrap()],
+        };
+        let users = PEOPLE.map(|name| (name.to_owned(), owner.clone()));
+        Self {
+            users: users.into(),
+            age: Duration::ZERO,
+        }
+    }
+}
+
 type StepKey = (RunId, String);
 
 /// Rows of the executor.
@@ -78,6 +103,9 @@ pub(crate) struct ExecutorRows {
     /// The runs that have the result of an operation.
     results: BTreeSet<(OperationId, RunId)>,
     limits: BTreeMap<RunId, LimitRow>,
+    pub(crate) users: UserCopy,
+    /// A mutation: the users have all rights for ever.
+    pub(crate) ignores_lost_rights: bool,
 }
 
 impl ExecutorRows {
@@ -188,16 +216,16 @@ impl Tables for Executor {
             return Some(Fact::Starts(Arc::new(rows.starts(key))));
         }
         if let Need::DirectoryAge = need {
-            return Some(Fact::DirectoryAge(Duration::ZERO));
+            return Some(Fact::DirectoryAge(rows.users.age));
         }
-        // All people of a history are owners until its end.
         if let Need::User(_, name) = need {
-            let user = KnownUser {
-                is_active: true,
-                roles: vec!["owner".parse().unwrap()],
+            let first = UserCopy::default();
+            let copy = match rows.ignores_lost_rights {
+                true => &first,
+                false => &rows.users,
             };
-            let is_known = PEOPLE.contains(&name.as_str());
-            return is_known.then(|| Fact::User(Arc::new(user)));
+            let user = copy.users.get(name.as_str());
+            return user.map(|user| Fact::User(Arc::new(user.clone())));
         }
         let Need::Request(run, step) = need else {
             return None;
@@ -247,18 +275,61 @@ impl Tables for Scheduler {
     }
 }
 
-impl Tables for Handoff {
-    type Rows = ();
+/// Rows of the handoff service.
+#[derive(Default)]
+pub(crate) struct HandoffRows {
+    /// How often each standing approval was used.
+    uses: BTreeMap<StandingApprovalId, u32>,
+    /// A mutation: no use is counted.
+    pub(crate) ignores_uses: bool,
+}
 
-    fn keep_rows((): &mut (), _: &[EffectOf<Self>], _: DateTime<Utc>) {}
+impl HandoffRows {
+    fn counted(&self, approval: &StandingApproval) -> CountedStandingApproval {
+        let used = self.uses.get(&approval.id).copied().unwrap_or(0);
+        CountedStandingApproval {
+            approval: approval.clone(),
+            used: if self.ignores_uses { 0 } else { used },
+        }
+    }
+}
+
+impl Tables for Handoff {
+    type Rows = HandoffRows;
+
+    fn keep_rows(rows: &mut HandoffRows, effects: &[EffectOf<Self>], _: DateTime<Utc>) {
+        for effect in effects {
+            if let HandoffEffect::StandingApprovalUsed { id, number, .. } = effect {
+                rows.uses.insert(*id, *number);
+            }
+        }
+    }
 
     /// Decisions that change owners and members give them as facts.
     fn look_up(
-        (): &(),
-        _: &HashMap<KeyOf<Self>, StateOf<Self>>,
-        _: &NeedOf<Self>,
+        rows: &HandoffRows,
+        states: &HashMap<KeyOf<Self>, StateOf<Self>>,
+        need: &NeedOf<Self>,
     ) -> Option<FactOf<Self>> {
-        None
+        let all = states.values();
+        let all = all.filter_map(HandoffAggregate::try_as_standing_approval_ref);
+        let active = |now: DateTime<Utc>| {
+            all.filter(move |one| one.revoked.is_none() && now < one.expires_at())
+        };
+        match need {
+            HandoffNeed::StandingApprovals(_, kind, now) => {
+                let of_kind = active(*now).filter(|one| one.call_kind() == *kind);
+                let mut of_kind: Vec<_> = of_kind.map(|one| rows.counted(one)).collect();
+                of_kind.sort_by_key(|one| one.approval.id);
+                Some(HandoffFact::StandingApprovals(of_kind))
+            }
+            HandoffNeed::StandingApprovalCount { is_early, now, .. } => {
+                let of_sort = active(*now).filter(|one| one.terms.call.is_some() == *is_early);
+                let count = u64::try_from(of_sort.count()).unwrap();
+                Some(HandoffFact::StandingApprovalCount(count))
+            }
+            _ => None,
+        }
     }
 
     fn stored(state: HandoffAggregate) -> HandoffAggregate {

@@ -18,18 +18,19 @@ use holdpoint_contracts::subject;
 use holdpoint_contracts::suspension::{SuspendSteps, SuspendedStep};
 use holdpoint_executor::Executor;
 use holdpoint_ids::{NodeName, RunId, Workspace};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bus::Delivery;
 use crate::features::Feature;
+use crate::plans::DRAFTS;
 use crate::service::{Env, Mutation, SimService};
 use crate::world::acme;
 
 /// Until an unacked step is redelivered.
 const ACK_WAIT: TimeDelta = TimeDelta::seconds(2);
 
-/// How often the effect of each step was seen outside.
-pub(crate) type Effects = BTreeMap<(RunId, String), u32>;
+/// The arguments of each effect of a step that was seen outside.
+pub(crate) type Effects = BTreeMap<(RunId, String), Vec<Value>>;
 
 /// A worker process.
 pub(crate) struct SimWorker {
@@ -39,6 +40,8 @@ pub(crate) struct SimWorker {
     /// Dispatches that this process has started. A crashed server may undo their acks and redeliver them with the
     /// same count.
     started: BTreeSet<StepRef>,
+    /// Whether a start of it had to wait for the user directory.
+    pub(crate) awaited_users: bool,
 }
 
 struct Job {
@@ -73,6 +76,7 @@ impl SimWorker {
             starts: 1,
             jobs: Vec::new(),
             started: BTreeSet::new(),
+            awaited_users: false,
         }
     }
 
@@ -174,7 +178,10 @@ impl SimWorker {
             env.bus.ack(delivery.seq);
         } else {
             let features = env.features;
-            let fails = features.has(Feature::Failing) && env.chance.one_in(15);
+            let fails = match features.has_reviews() {
+                true => env.chance.one_in(5),
+                false => features.has(Feature::Failing) && env.chance.one_in(15),
+            };
             let asks = features.has(Feature::Asking) && env.chance.one_in(6);
             self.jobs.push(Job {
                 fails,
@@ -207,7 +214,8 @@ impl SimWorker {
             Stage::Granted => {
                 let step_dispatch = &self.jobs[place].step_dispatch;
                 let key = (step_dispatch.run, step_dispatch.step.clone());
-                *effects.entry(key).or_default() += 1;
+                let done = effects.entry(key).or_default();
+                done.push(step_dispatch.args.clone());
                 Some(Stage::Done)
             }
             Stage::Parked | Stage::Done => self.report(place, executor, env),
@@ -267,6 +275,11 @@ impl SimWorker {
         let Some(reply) = self.ask(&acme(), request, executor, env) else {
             return Some(Stage::Held);
         };
+        let text = reply["ok"][0]["problem"]["detail"].as_str();
+        if text.is_some_and(|text| text.contains("has not confirmed the users")) {
+            self.awaited_users = true;
+            return Some(Stage::Held);
+        }
         match reply["ok"][0]["ok"].as_str() {
             Some("go") => {}
             Some("go_without_lease") => return Some(Stage::Granted),
@@ -334,7 +347,7 @@ impl SimWorker {
                     success,
                     description: "It has ended.".to_owned(),
                     error: fails.then(|| "It went wrong.".to_owned()),
-                    data: json!({}),
+                    data: result_of(step_dispatch),
                     duration_ms: 5,
                 },
                 error_code: None,
@@ -363,7 +376,7 @@ impl SimWorker {
         command: C,
         executor: &mut SimService<Executor>,
         env: &mut Env<'_>,
-    ) -> Option<serde_json::Value> {
+    ) -> Option<Value> {
         let subject = command.ask_subject(workspace);
         executor.ask(&subject, &self.envelope(command), env)
     }
@@ -376,5 +389,14 @@ impl SimWorker {
             command,
         };
         serde_json::to_string(&envelope).unwrap()
+    }
+}
+
+/// A draft says which one it is.
+fn result_of(step_dispatch: &StepDispatch) -> Value {
+    let feedback = step_dispatch.feedback.as_ref();
+    match step_dispatch.tool.as_str() {
+        DRAFTS => json!({ "text": format!("draft {}", feedback.map_or(0, |it| it.revision)) }),
+        _ => json!({}),
     }
 }

@@ -15,6 +15,7 @@ use holdpoint_scheduler::Scheduler;
 use holdpoint_scheduler::domain::{Input as TimerInput, Phase as TimerPhase};
 use serde_json::{Value, json};
 
+use crate::approvals::Users;
 use crate::bus::SimBus;
 use crate::chance::Chance;
 use crate::checks::Checks;
@@ -36,7 +37,7 @@ const QUIESCENCE_TURNS: usize = 3_000;
 
 const WORKERS: usize = 2;
 /// A clock is set back by fewer seconds than this, which is less than a rung of a policy waits.
-const CLOCK_LAG_MAX: i64 = 20;
+pub(crate) const CLOCK_LAG_MAX: i64 = 20;
 const RUNS_MAX: usize = 4;
 
 /// How a history is played.
@@ -70,7 +71,7 @@ pub(crate) struct World {
     pub(crate) pending_commands: PendingCommands,
     pub(crate) features: Features,
     probed_nodes: sweeps::ProbedNodes,
-    clock: Clock,
+    pub(crate) clock: Clock,
     pub(crate) replies: Vec<(String, Value)>,
     pub(crate) chaos: bool,
 }
@@ -103,6 +104,7 @@ impl World {
         let keys = Keyring::get().keys.clone();
         let mut handoff = SimService::new(Handoff::new(keys.trust.clone(), clock.clone()));
         handoff.rewrite = mutations::rewrite(config.mutation);
+        handoff.rows.ignores_uses = config.mutation == Mutation::UsesUncounted;
         let trust = keys.trust.clone();
         let (core, _jobs) = Notification::new(
             trust.clone(),
@@ -121,12 +123,14 @@ impl World {
         } else {
             0
         };
+        let mut executor = SimService::new(Executor::new(keys, clock.clone()));
+        executor.rows.ignores_lost_rights = config.mutation == Mutation::LostRightsCount;
         Self {
             features,
             config,
             now,
             bus: SimBus::default(),
-            executor: SimService::new(Executor::new(keys, clock.clone())),
+            executor,
             handoff,
             scheduled_runs: ScheduledRuns::default(),
             scheduler: SimService::new(Scheduler::new(trust, clock.clone())),
@@ -169,13 +173,22 @@ impl World {
     }
 
     fn check(&mut self) {
-        if !std::mem::take(&mut self.handoff.effects).is_empty() {
-            self.requests.follow(&self.handoff.states);
-            self.checks.note_approvals(&self.handoff.states);
+        let decided = std::mem::take(&mut self.handoff.effects);
+        if !decided.is_empty() {
+            let states = &self.handoff.states;
+            self.requests.follow(states);
+            self.checks.approvals.note(states);
+            self.checks.approvals.check_uses(&decided, states);
         }
         let effects = std::mem::take(&mut self.executor.effects);
-        let (states, now) = (&self.executor.states, self.now);
-        self.checks.check_executor(&effects, states, now);
+        let now = self.now;
+        let users = Users {
+            copy: &self.executor.rows.users,
+            now,
+            clock_lag: self.checks.clock_lag,
+        };
+        let states = &self.executor.states;
+        self.checks.check_executor(&effects, states, users);
         let fired = std::mem::take(&mut self.scheduler.effects);
         self.checks.check_scheduler(&fired, now);
         self.scheduled_runs.follow(&fired);
@@ -192,6 +205,9 @@ impl World {
         }
         self.watch_agent();
         self.add_webhooks();
+        if self.features.has_reviews() && self.chance.one_in(2) {
+            self.approve_in_advance();
+        }
         while self.take_all() {
             self.deliver_replies();
         }
@@ -208,6 +224,9 @@ impl World {
     fn play_turn(&mut self) {
         if self.features.has(Feature::Schedules) && self.chance.one_in(30) {
             self.act_on_schedules();
+        }
+        if self.features.has_reviews() {
+            self.age_users();
         }
         match self.chance.below(48) {
             0..=2 if self.runs.len() < RUNS_MAX => self.start_run(),
@@ -359,46 +378,6 @@ impl World {
         }
     }
 
-    fn pass_time(&mut self) {
-        let length = match self.chance.below(10) {
-            0..=4 => TimeDelta::milliseconds(1 + i64::try_from(self.chance.below(900)).unwrap()),
-            5..=7 => TimeDelta::milliseconds(1 + i64::try_from(self.chance.below(30_000)).unwrap()),
-            8 => TimeDelta::minutes(1 + i64::try_from(self.chance.below(600)).unwrap()),
-            _ => TimeDelta::days(1 + i64::try_from(self.chance.below(60)).unwrap()),
-        };
-        self.move_to(self.now + length);
-    }
-
-    fn move_to(&mut self, now: DateTime<Utc>) {
-        self.now = now;
-        self.clock.move_to(now).unwrap();
-    }
-
-    fn inject_chaos(&mut self) {
-        if !self.chaos {
-            return;
-        }
-        if self.features.has(Feature::Clocks) && self.chance.one_in(5) {
-            return self.set_clocks(CLOCK_LAG_MAX.unsigned_abs());
-        }
-        match self.chance.below(if self.config.loses { 6 } else { 4 }) {
-            0..=3 => self.bus.crash(&mut self.chance),
-            4 => {
-                let count = self.chance.place(5);
-                self.bus.lose_tail(count);
-            }
-            _ => self.bus.wipe(),
-        }
-    }
-
-    /// Sets the clocks of processes back, each by less than so many seconds.
-    fn set_clocks(&mut self, seconds: u64) {
-        let mut lag = || TimeDelta::seconds(i64::try_from(self.chance.below(seconds)).unwrap());
-        self.executor.clock_lag = lag();
-        self.handoff.clock_lag = lag();
-        self.scheduler.clock_lag = lag();
-    }
-
     /// Ends the chaos: everything is delivered, no process dies, and time passes until nothing is left to do.
     fn quiesce(&mut self) {
         self.chaos = false;
@@ -409,6 +388,7 @@ impl World {
         let answers = self.chance.one_in(2);
         for _ in 0..QUIESCENCE_TURNS {
             let mut moved = false;
+            self.copy_users();
             while self.take_all() {
                 moved = true;
                 self.check();
@@ -434,7 +414,7 @@ impl World {
                 self.sweep();
                 self.fire_timers();
                 self.check();
-            } else if !(answers && self.answer_all()) {
+            } else if !(answers && (self.answer_all() || self.retry_failed())) {
                 return;
             }
         }

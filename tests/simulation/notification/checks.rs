@@ -13,7 +13,7 @@ use holdpoint_notification::domain::{
 };
 
 use super::{deliveries, watches};
-use crate::people::{is_pending, requests};
+use crate::people::{PEOPLE, is_pending, requests};
 use crate::world::{World, acme};
 
 impl World {
@@ -149,12 +149,14 @@ impl World {
         unread.map(|(key, _)| key).collect()
     }
 
-    /// The users of recipients. Every user is an owner.
+    /// The users of recipients. Every user is an owner, and Bob perhaps not all the time.
     fn named(&self, to: &[String]) -> Vec<UserName> {
         let all = self.users();
+        let may_change = self.features.has_reviews();
+        let is_owner = |name: &&UserName| !may_change || name.as_str() != PEOPLE[1];
         let of = |audience| match audience {
             Recipient::User(name) => vec![name],
-            Recipient::Role(_) => all.keys().cloned().collect(),
+            Recipient::Role(_) => all.keys().filter(is_owner).cloned().collect(),
         };
         Recipient::parse_all(to).into_iter().flat_map(of).collect()
     }
