@@ -53,11 +53,11 @@ fn statements(file: &str, backend: DbBackend) -> Vec<String> {
         [
             ("{bigint}", "bigint"),
             ("{bytes}", "bytea"),
-            // Postgres cannot read a field with a NUL.
+            // Postgres cannot read a text with a NUL.
             (
                 "{contact_fields}",
-                "LATERAL json_object_keys(CASE WHEN strpos(contacts.state, '\\u0000') > 0 \
-                 THEN '{}'::json ELSE contacts.state::json->'fields' END) AS field(key)",
+                "LATERAL json_object_keys(\
+                 replace(contacts.state, '\\u0000', '\\ufffd')::json->'fields') AS field(key)",
             ),
             ("{instant}", "timestamp with time zone"),
             (

@@ -158,11 +158,7 @@ async fn answer_all(mut stream: TcpStream, record: Arc<Mutex<Record>>, after: Du
             "/v1/chat/completions" => &completion(&sent),
             _ => body,
         };
-        let location = match (path, to) {
-            ("/priced", _) => "holdpoint-cost: 0.25\r\n".to_owned(),
-            (_, "") => String::new(),
-            (_, to) => format!("location: {to}\r\n"),
-        };
+        let location = header_of(path, to);
         let answer = format!(
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{location}content-length: {}\r\n\r\n{body}",
             body.len()
@@ -170,6 +166,15 @@ async fn answer_all(mut stream: TcpStream, record: Arc<Mutex<Record>>, after: Du
         if stream.write_all(answer.as_bytes()).await.is_err() {
             return;
         }
+    }
+}
+
+/// The header that a path adds to its answer.
+fn header_of(path: &str, to: &str) -> String {
+    match (path, to) {
+        ("/priced", _) => "holdpoint-cost: 0.25\r\n".to_owned(),
+        (_, "") => String::new(),
+        (_, to) => format!("location: {to}\r\n"),
     }
 }
 

@@ -24,7 +24,7 @@ use sea_orm::sqlx::pool::PoolConnectionMetadata;
 use sea_orm::sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous,
 };
-use sea_orm::sqlx::{self, Connection as _, PgConnection};
+use sea_orm::sqlx::{self, Connection as _};
 use sea_orm::{
     ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, DbErr,
     SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
@@ -92,9 +92,6 @@ impl StoreError {
 /// when it continues.
 const IDLE_MAX: &str = "15s";
 
-/// A connection to Postgres that was idle for longer is asked whether it still lives.
-const IDLE_UNCHECKED: Duration = Duration::from_secs(1);
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
     /// A file that this process alone writes.
@@ -120,7 +117,14 @@ impl Location {
 /// # Errors
 /// [`StoreError`] when the database cannot be opened.
 pub async fn open_writer(location: &Location) -> Result<DatabaseConnection, StoreError> {
-    open(location, if location.is_exclusive() { 1 } else { 4 }).await
+    let connections = if location.is_exclusive() { 1 } else { 4 };
+    open(location, connections, Duration::ZERO).await
+}
+
+/// Opens the pool on Postgres for a writer that repeats what fails. A connection that was used within a second is not
+/// asked whether it still lives, because the question is a round trip.
+async fn open_table_writer(location: &Location) -> Result<DatabaseConnection, StoreError> {
+    open(location, 4, Duration::from_secs(1)).await
 }
 
 /// Opens a pool for queries.
@@ -131,10 +135,15 @@ pub async fn open_readers(
     location: &Location,
     connections: u32,
 ) -> Result<DatabaseConnection, StoreError> {
-    open(location, connections).await
+    open(location, connections, Duration::ZERO).await
 }
 
-async fn open(location: &Location, connections: u32) -> Result<DatabaseConnection, StoreError> {
+/// A connection to Postgres that was idle for `unchecked` is asked whether it still lives.
+async fn open(
+    location: &Location,
+    connections: u32,
+    unchecked: Duration,
+) -> Result<DatabaseConnection, StoreError> {
     let mut options = match location {
         Location::Sqlite(path) => {
             provide_folder(path)?;
@@ -162,7 +171,13 @@ async fn open(location: &Location, connections: u32) -> Result<DatabaseConnectio
         }
         Location::Postgres { schema, .. } => {
             options.set_schema_search_path(schema);
-            options.map_sqlx_postgres_pool_opts(|pool| pool.before_acquire(responds));
+            options.map_sqlx_postgres_pool_opts(move |pool| {
+                pool.before_acquire(move |connection, meta| {
+                    Box::pin(async move {
+                        Ok(meta.idle_for < unchecked || connection.ping().await.is_ok())
+                    })
+                })
+            });
             options.map_sqlx_postgres_opts(|postgres| {
                 postgres
                     .options([("idle_in_transaction_session_timeout", IDLE_MAX)])
@@ -207,15 +222,6 @@ fn is_outside_transaction<'c>(
     Box::pin(std::future::ready(Ok(!connection.is_in_transaction())))
 }
 
-/// Whether a connection may be used again. One that was used a moment ago is not asked: the question is a round trip,
-/// and the caller repeats what fails after a restart of the server.
-fn responds<'c>(
-    connection: &'c mut PgConnection,
-    meta: PoolConnectionMetadata,
-) -> Pin<Box<dyn Future<Output = Result<bool, sqlx::Error>> + Send + 'c>> {
-    Box::pin(async move { Ok(meta.idle_for < IDLE_UNCHECKED || connection.ping().await.is_ok()) })
-}
-
 /// Begins a transaction that writes; on SQLite it takes the write lock at once.
 ///
 /// # Errors
@@ -246,7 +252,7 @@ async fn migrate_postgres<M: MigratorTrait>(
     location: &Location,
     schema: &str,
 ) -> Result<(), StoreError> {
-    let db = open(location, 4).await?;
+    let db = open_readers(location, 4).await?;
     let lock = begin_write(&db).await?;
     let key = i64::from(schema.bytes().fold(17_u32, |sum, byte| {
         sum.wrapping_mul(31).wrapping_add(u32::from(byte))

@@ -49,7 +49,8 @@ impl StatementBatch {
 }
 
 /// One statement for Postgres, which accepts values for a single statement only: all texts but the last one are
-/// common table expressions.
+/// common table expressions. Postgres completes them from the last to the first one, so they are in reverse order: two
+/// commits lock the rows of their tables in the same order.
 fn as_expressions(texts: &[String]) -> String {
     let Some((last, before)) = texts.split_last() else {
         return String::new();
@@ -57,6 +58,7 @@ fn as_expressions(texts: &[String]) -> String {
     let expressions: Vec<_> = before
         .iter()
         .enumerate()
+        .rev()
         .map(|(place, text)| format!("w{place} AS ({text})"))
         .collect();
     format!("WITH {} {last}", expressions.join(", "))
@@ -133,8 +135,8 @@ mod tests {
         let batch = StatementBatch::new(vec![delete, update], insert);
         assert_eq!(
             batch.text.sql,
-            "WITH w0 AS (DELETE FROM \"outbox\" WHERE \"id\" IN ($1, $2)), \
-             w1 AS (UPDATE steps SET at = $4, text = '$1' WHERE id = $3) \
+            "WITH w1 AS (UPDATE steps SET at = $4, text = '$1' WHERE id = $3), \
+             w0 AS (DELETE FROM \"outbox\" WHERE \"id\" IN ($1, $2)) \
              INSERT INTO \"history\" VALUES ($5) RETURNING \"id\""
         );
         let values: Vec<Value> = [7, 8, 3, 4, 5].into_iter().map(i64::into).collect();

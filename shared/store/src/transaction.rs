@@ -114,6 +114,9 @@ impl Transaction {
     /// # Errors
     /// As [`Self::commit`].
     pub async fn commit_with(self, last: Statement) -> Result<Vec<QueryResult>, StoreError> {
+        if !is_write(&last) {
+            self.send().await?;
+        }
         let mut last = self.with_pending(last).await?;
         if self.is_exclusive() {
             last.text.sql.push_str("; COMMIT");

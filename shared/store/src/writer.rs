@@ -11,7 +11,7 @@ use sea_orm::sqlx::{self, ConnectOptions as _, Connection as _};
 use sea_orm::{ConnectionTrait as _, DatabaseConnection, DbErr, RuntimeErr};
 
 use crate::connection::{ExclusiveConnection, IdleConnection};
-use crate::{Location, StoreError, Transaction, begin_write, open_writer, tuned};
+use crate::{Location, StoreError, Transaction, begin_write, open_table_writer, tuned};
 
 /// Writes a service's tables, on SQLite one transaction at a time.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl TableWriter {
     /// [`StoreError`] when the database cannot be opened.
     pub async fn open(location: &Location) -> Result<Self, StoreError> {
         let Location::Sqlite(path) = location else {
-            return Ok(Self(Mode::Postgres(open_writer(location).await?)));
+            return Ok(Self(Mode::Postgres(open_table_writer(location).await?)));
         };
         crate::provide_folder(path)?;
         let (options, idle) = (options(path), IdleConnection::default());

@@ -174,7 +174,7 @@ impl ExecutorQueries {
             names.chain(of_planner.map(String::as_str))
         });
         let names: BTreeSet<_> = names.filter_map(|name| name.parse().ok()).collect();
-        let entries = self.tool_entries(workspace, names.into_iter()).await?;
+        let entries = self.tool_entries(workspace, names).await?;
         let tools = entries.into_values();
         let tools = tools.flat_map(|entry| [entry.operator, entry.nodes]);
         Ok(tools.flatten().collect())

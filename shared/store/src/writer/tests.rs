@@ -4,7 +4,7 @@ use futures_util::FutureExt as _;
 use sea_orm::{ConnectionTrait, DbBackend, QueryResult, Statement};
 
 use super::*;
-use crate::open_readers;
+use crate::{open_readers, open_writer};
 
 async fn writer() -> (tempfile::TempDir, Location, TableWriter) {
     let folder = tempfile::tempdir().unwrap();

@@ -3,6 +3,8 @@
 //! Steps that have begun keep their arguments. A gated call whose arguments change is asked about again, because its
 //! digest changes (S2-R3).
 
+use std::borrow::Cow;
+
 use holdpoint_contracts::history::EventType;
 use holdpoint_contracts::message::Actor;
 use holdpoint_contracts::problem::FieldError;
@@ -31,11 +33,17 @@ pub(crate) fn patch_context<'a>(
     refuse_ended_run(&transition)?;
     let given = transition.load_value(Need::Value(transition.run.id, INPUT.to_owned()))?;
     let given = given.as_deref().cloned().unwrap_or_default();
-    let empty = Map::new();
-    // RFC 7386: what is not an object counts as an empty one.
-    let next = merge_patch(given.as_object().unwrap_or(&empty), patch);
-    let next = Value::Object(next);
-    if next == given {
+    let fields = match &given {
+        Value::Object(fields) => Cow::Borrowed(fields),
+        Value::Null => Cow::Owned(Map::new()),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            let error = "the input of this run is not an object, so it has no fields to change";
+            let error = FieldError::at("", error.to_owned());
+            return Err(Refusal::InvalidInput(vec![error]).into());
+        }
+    };
+    let next = Value::Object(merge_patch(&fields, patch));
+    if patch.is_empty() || next == given {
         return Ok(unchanged_run(&transition));
     }
     let plan = transition.plan()?;

@@ -117,7 +117,12 @@ fn is_below(spec: &ToolSpec, nodes: &ToolSpec) -> bool {
     let is_promise = spec.http.is_none() && spec.idempotent && !nodes.idempotent;
     let shows = |hidden: &Vec<String>| {
         let stated = spec.redaction.as_ref();
-        stated.is_some_and(|stated| !hidden.iter().all(|path| stated.contains(path)))
+        let covers = |stated: &String, path: &str| {
+            path.strip_prefix(stated.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let is_stated = |stated: &Vec<String>, path| stated.iter().any(|it| covers(it, path));
+        stated.is_some_and(|stated| !hidden.iter().all(|path| is_stated(stated, path)))
     };
     let is_shown = spec.http.is_none() && nodes.redaction.as_ref().is_some_and(shows);
     spec.risk < nodes.risk || is_promise || is_shown

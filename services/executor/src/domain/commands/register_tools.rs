@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Utc};
 use holdpoint_contracts::subject::SYSTEM_WORKSPACE;
 use holdpoint_contracts::tool::{RegisteredTool, ToolOffer, ToolSpec};
+use holdpoint_holds::redaction::{ARGS, PATHS_MAX, RESULT, hides_any};
 use holdpoint_ids::{NodeName, Workspace};
 
 use crate::domain::commands::put_tool::spec_refusal;
@@ -122,10 +123,15 @@ fn merge(known: &ToolSpec, offered: &ToolSpec, is_same: bool) -> ToolSpec {
     }
 }
 
-/// All parts that one of them hides. Only an operator shows one again.
+/// All parts that one of them hides. Only an operator shows one again. Too many parts are hidden as a whole.
 fn both(known: Option<&Vec<String>>, offered: Option<&Vec<String>>) -> Option<Vec<String>> {
     let paths: BTreeSet<_> = known.into_iter().chain(offered).flatten().collect();
-    let paths: Vec<_> = paths.into_iter().cloned().collect();
+    let mut paths: Vec<_> = paths.into_iter().cloned().collect();
+    if paths.len() > PATHS_MAX {
+        let roots = [ARGS, RESULT].into_iter();
+        let hidden = roots.filter(|root| hides_any(root, &paths));
+        paths = hidden.map(str::to_owned).collect();
+    }
     (!paths.is_empty()).then_some(paths)
 }
 

@@ -18,7 +18,7 @@ use crate::domain::model::time::millis_between;
 use crate::domain::rules::budgets::add_cost;
 use crate::domain::rules::next_steps::start_next_steps;
 use crate::domain::rules::open_hold_needs::load_open_hold_needs;
-use crate::domain::rules::redaction::shown_result;
+use crate::domain::rules::redaction::{shown_late_result, shown_result};
 use crate::domain::rules::result_schema::check_result;
 use crate::domain::rules::run_plan::{PlanCheck, check_plan, record_plan};
 use crate::domain::rules::signals::contact_need;
@@ -270,7 +270,7 @@ fn record_late_result<'a>(
     if step.late.contains(&report.dispatch) || step.late.len() >= LATE_RESULTS_MAX {
         return Ok(RunOutcome::Unchanged(Reply::Result(ResultReply::Late)));
     }
-    let shown = shown_result(&transition, index, &report.result)?;
+    let shown = shown_late_result(&transition, index, &report.result)?;
     let Some(step) = transition.step_mut(index) else {
         return Ok(known_result());
     };

@@ -244,7 +244,7 @@ impl Program {
     }
 }
 
-/// What the evaluator says, short: its debug texts can hold whole values.
+/// What the evaluator says, short and without values, which may be hidden parts of results.
 fn message(error: &ExecutionError) -> String {
     let said = match error {
         ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => {
@@ -252,7 +252,35 @@ fn message(error: &ExecutionError) -> String {
         }
         ExecutionError::IndexOutOfBounds(_) => "the list has no such item".to_owned(),
         ExecutionError::Overflow(..) => "a number is too large".to_owned(),
-        other => other.to_string(),
+        ExecutionError::UnsupportedBinaryOperator(operator, left, right) => format!(
+            "`{operator}` cannot be used with {} and {}",
+            left.type_of(),
+            right.type_of()
+        ),
+        ExecutionError::ValuesNotComparable(left, right) => format!(
+            "{} cannot be compared to {}",
+            left.type_of(),
+            right.type_of()
+        ),
+        ExecutionError::UnsupportedIndex(index, value) => {
+            format!("{} is no index of {}", index.type_of(), value.type_of())
+        }
+        ExecutionError::UnsupportedTargetType { target }
+        | ExecutionError::UnsupportedKeyType(target)
+        | ExecutionError::NotSupportedAsMethod { target, .. }
+        | ExecutionError::DuplicateKey(target) => {
+            format!("{} cannot be used here", target.type_of())
+        }
+        other @ (ExecutionError::InvalidArgumentCount { .. }
+        | ExecutionError::UnexpectedType { .. }
+        | ExecutionError::NoSuchKey(_)
+        | ExecutionError::NoSuchOverload(_)
+        | ExecutionError::UndeclaredReference(_)
+        | ExecutionError::MissingArgumentOrTarget) => other.to_string(),
+        ExecutionError::FunctionError { function, .. } => {
+            format!("`{function}` does not take this value")
+        }
+        _ => "a value cannot be used here".to_owned(),
     };
     cut(&said, 200)
 }

@@ -13,7 +13,7 @@ use holdpoint_contracts::size::json_bytes;
 use holdpoint_contracts::tool::{Risk, built_in_risk};
 use holdpoint_contracts::value_limits::{EXACT_INTEGER_MAX, has_inexact_integer};
 use holdpoint_holds::limits::APPROVED_ARGS_BYTES_MAX;
-use holdpoint_holds::redaction::{ARGS, redact, restore};
+use holdpoint_holds::redaction::{ARGS, hides_any, redact, restore};
 use holdpoint_ids::{HoldId, ToolName};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -141,11 +141,11 @@ pub(crate) fn pass_gate(
     let called = (transition.step(index)).map(|step| Box::new(call.called(planned, step)));
     let mut shown = call.args.clone();
     redact(&mut shown, ARGS, &call.entry.redaction());
-    let hidden = if shown == call.args {
-        Vec::new()
-    } else {
-        call.entry.redaction()
-    };
+    // Also if the call has no hidden argument now: an approver must not add one.
+    let mut hidden = call.entry.redaction();
+    if !hides_any(ARGS, &hidden) {
+        hidden.clear();
+    }
     let item = ApprovalItem {
         id,
         parent: parent_id(transition, index),

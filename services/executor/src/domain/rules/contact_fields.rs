@@ -62,10 +62,11 @@ mod tests {
 
     fn change(before: Option<&Value>, after: &Value) -> Option<(Vec<String>, Vec<String>)> {
         let before = before.map(contact);
-        match contact_fields(before.as_ref(), &contact(after))? {
-            Effect::ContactFields { added, removed, .. } => Some((added, removed)),
-            other => panic!("{other:?}"),
-        }
+        let effect = contact_fields(before.as_ref(), &contact(after))?;
+        let Effect::ContactFields { added, removed, .. } = effect else {
+            panic!("{effect:?}");
+        };
+        Some((added, removed))
     }
 
     fn names(names: &[&str]) -> Vec<String> {

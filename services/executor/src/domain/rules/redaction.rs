@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use holdpoint_contracts::run::ActionResult;
 use holdpoint_holds::redaction::{
-    ARGS, RESULT, hidden_texts, hide_texts, hide_texts_in, hides_any, redact,
+    ARGS, REDACTED, RESULT, hidden_texts, hide_texts, hide_texts_in, hides_any, redact,
 };
 use holdpoint_ids::RunId;
 use serde_json::Value;
@@ -35,8 +35,12 @@ pub(crate) fn record_redaction(
     }
 }
 
-/// A value of a step without its hidden parts.
+/// A value of a step without its hidden parts. A result may repeat hidden arguments, which are not at hand here. So it is
+/// hidden as a whole if there are some.
 pub(crate) fn shown_part(step: &Step, root: &str, value: Arc<Value>) -> Arc<Value> {
+    if root == RESULT && hides_any(ARGS, &step.redaction) {
+        return Arc::new(Value::from(REDACTED));
+    }
     if !hides_any(root, &step.redaction) {
         return value;
     }
@@ -76,6 +80,25 @@ pub(crate) fn shown_result<'r>(
     }))
 }
 
+/// A result that came too late. The arguments of its dispatch are not at hand, so it is hidden as a whole if there are hidden
+/// ones.
+pub(crate) fn shown_late_result<'r>(
+    transition: &RunTransition<'_>,
+    index: usize,
+    result: &'r ActionResult,
+) -> Result<Cow<'r, ActionResult>, Undecided> {
+    let step = transition.step(index);
+    if !step.is_some_and(|step| hides_any(ARGS, &step.redaction)) {
+        return shown_result(transition, index, result);
+    }
+    Ok(Cow::Owned(ActionResult {
+        description: REDACTED.to_owned(),
+        error: result.error.as_ref().map(|_| REDACTED.to_owned()),
+        data: Value::from(REDACTED),
+        ..result.clone()
+    }))
+}
+
 /// The arguments of a step that hides some; none: it hides none.
 pub(crate) fn request_need(run: RunId, step: &Step) -> Option<Need> {
     let hides = hides_any(ARGS, &step.redaction);
@@ -90,7 +113,7 @@ pub(crate) fn evaluate_shown(
 ) -> Result<Condition, EvalError> {
     let condition = evaluate(when, scope)?;
     let steps = transition.run.planned_steps();
-    let hiding = steps.filter(|step| hides_any(RESULT, &step.redaction));
+    let hiding = steps.filter(|step| !step.redaction.is_empty());
     let hiding: Vec<_> = hiding
         .filter(|it| scope.steps.contains_key(&it.id))
         .collect();
@@ -100,7 +123,8 @@ pub(crate) fn evaluate_shown(
     let mut shown = scope.clone();
     for step in hiding {
         if let Some(result) = shown.steps.get_mut(&step.id) {
-            redact(result, RESULT, &step.redaction);
+            let whole = Arc::new(std::mem::take(result));
+            *result = Arc::unwrap_or_clone(shown_part(step, RESULT, whole));
         }
     }
     Ok(Condition {

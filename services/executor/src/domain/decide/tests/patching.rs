@@ -62,6 +62,7 @@ fn later_steps_see_the_change() {
     // The same change again changes nothing.
     let heard = patch(&mut world, &json!({ "customer": "B-2", "gone": null }));
     assert!(matches!(heard, Heard::Unchanged(_)));
+    assert!(matches!(patch(&mut world, &json!({})), Heard::Unchanged(_)));
     // S2-R3: other arguments are another call.
     patch(&mut world, &json!({ "customer": "C-3" }));
     let hold = world.run().people().next().unwrap().1.id;

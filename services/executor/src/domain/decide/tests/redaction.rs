@@ -213,3 +213,42 @@ fn the_result_of_a_fan_out_shows_no_hidden_part() {
     assert_eq!(world.values["look"][1]["token"], json!(SECRET));
     check_hidden(&world);
 }
+
+/// S2-R2: a result may repeat a hidden argument. The collected results and a late one are hidden as a whole.
+#[test]
+fn a_repeated_argument_is_hidden_in_collected_results() {
+    let mut world = World::of(
+        "  - id: look\n    tool: vault.read\n    for_each: [1, 2]\n    args: { token: \"{{ 'tok-' + '4711' }}\" }\n",
+    );
+    world.tools.push(operator_tool(ToolSpec {
+        redaction: Some(vec!["args.token".to_owned()]),
+        ..vault()
+    }));
+    world.start();
+    let repeated = json!({ "summary": format!("paid with {SECRET}") });
+    for step in ["look-0", "look-1"] {
+        start_as(&mut world, step, false);
+        let dispatch = world.dispatch(step);
+        world.report(step, done(repeated.clone()));
+        world.report_as(step, dispatch - 1, done(repeated.clone()));
+    }
+    assert_eq!(world.status(), RunStatus::Completed);
+    assert_eq!(world.values["look"][1], repeated);
+    check_hidden(&world);
+}
+
+/// S2-R2: the error of an expression names kinds, and no values.
+#[test]
+fn an_error_of_an_expression_shows_no_value() {
+    let mut world = World::of(
+        "  - id: look\n    tool: vault.read\n  - id: after\n    tool: log\n    args: { message: \"{{ $look.token + 1 }}\" }\n",
+    );
+    world.tools.push(operator_tool(vault()));
+    world.start();
+    start_as(&mut world, "look", false);
+    world.report("look", done(json!({ "token": SECRET })));
+    assert_eq!(world.status(), RunStatus::Failed);
+    let message = world.view().failure.unwrap().message;
+    assert!(message.contains("cannot be used with"), "{message}");
+    check_hidden(&world);
+}

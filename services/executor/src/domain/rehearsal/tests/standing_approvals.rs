@@ -127,8 +127,8 @@ fn a_request_with_several_votes_needs_several_creators() {
         "from: \"@role.finance\", need: 2",
     );
     let of = |by: &[&str]| {
-        let approvals = by.iter().enumerate();
-        let approvals = approvals.map(|(at, by)| approval(at as u32 + 1, by, &json!({})));
+        let approvals = (1..).zip(by);
+        let approvals = approvals.map(|(number, by)| approval(number, by, &json!({})));
         rehearsed(&setup_with(&two, &approvals.collect::<Vec<_>>()))
     };
     let run = of(&["olga", "lea"]);

@@ -201,3 +201,22 @@ fn only_an_operator_shows_a_hidden_part() {
         assert_eq!(refusal.problem().code, "invalid_body", "{wrong}");
     }
 }
+
+/// S2-R2: nodes that hide ever more parts hide all arguments in the end, so that the list has a bound.
+#[test]
+fn many_hidden_parts_are_hidden_as_a_whole() {
+    let mut registry = Registry::default();
+    for node in 0..4 {
+        let paths: Vec<_> = (0..20).map(|n| format!("args.part_{node}_{n}")).collect();
+        let paths: Vec<_> = paths.iter().map(String::as_str).collect();
+        registry
+            .register(&format!("node-{node}"), &hiding(&paths))
+            .unwrap();
+    }
+    let hidden = registry.entry().redaction();
+    let whole = hidden.iter().any(|path| path == "args");
+    assert!(whole && hidden.len() <= 50, "{hidden:?}");
+    // The whole covers its parts, so this shows none.
+    let seen = registry.nodes.as_ref().map(Tool::revision);
+    registry.put_seen(hiding(&["args"]), seen).unwrap();
+}
