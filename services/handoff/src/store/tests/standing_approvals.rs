@@ -1,7 +1,7 @@
 //! Standing approvals and their uses.
 
 use holdpoint_contracts::handoff::{PlannedCall, StandingApprovalTerms};
-use holdpoint_ids::Workspace;
+use holdpoint_ids::{StandingApprovalId, Workspace};
 use holdpoint_kernel::Store as _;
 use holdpoint_store::{StoreError, begin_write, is_conflict};
 use sea_orm::DatabaseConnection;
@@ -79,6 +79,16 @@ fn live_count(is_early: bool) -> Need {
     }
 }
 
+/// Those that are neither expired, revoked nor for one call.
+async fn lasting(db: &DatabaseConnection) -> Vec<StandingApprovalId> {
+    let filter = StandingApprovalFilter {
+        lasting_at: Some(now()),
+        ..StandingApprovalFilter::default()
+    };
+    let found = list_standing_approvals(db, &acme(), &filter, 10).await;
+    found.unwrap().iter().map(|one| one.approval.id).collect()
+}
+
 pub(super) async fn are_counted(db: &DatabaseConnection) {
     let (one, other) = (standing(5, "refund"), standing(9, "deploy"));
     let mut revoked = standing(7, "refund");
@@ -143,22 +153,10 @@ pub(super) async fn are_counted(db: &DatabaseConnection) {
         ..StandingApprovalFilter::default()
     };
     assert_eq!(list(acme(), of_other).await, [counted(&other, 1)]);
-    let lasting = StandingApprovalFilter {
-        lasting_at: Some(now()),
-        ..StandingApprovalFilter::default()
-    };
-    let lasting = list(acme(), lasting).await;
-    let ids: Vec<_> = lasting.iter().map(|one| one.approval.id).collect();
-    assert_eq!(
-        ids,
-        [other.id, one.id],
-        "neither expired, revoked nor of one call"
-    );
+    assert_eq!(lasting(db).await, [other.id, one.id]);
     let uses = list_uses(db, &acme(), one.id).await.unwrap();
-    assert_eq!(
-        uses.iter().map(|one| one.number).collect::<Vec<_>>(),
-        [2, 1]
-    );
+    let numbers: Vec<_> = uses.iter().map(|one| one.number).collect();
+    assert_eq!(numbers, [2, 1]);
     let elsewhere: Workspace = "other".parse().unwrap();
     let of_elsewhere = list(elsewhere.clone(), StandingApprovalFilter::default()).await;
     assert_eq!(of_elsewhere, []);

@@ -224,7 +224,7 @@ fn the_list_shows_the_next_end_and_counts_the_other_waits() {
         wait(json!("2026-01-06T12:00:00Z")),
     );
     assert_eq!(until(&[]), "");
-    assert_eq!(until(&[early.clone()]), "2026-01-02 12:00:00");
+    assert_eq!(until(std::slice::from_ref(&early)), "2026-01-02 12:00:00");
     let three = until(&[late, wait(Value::Null), early]);
     assert_eq!(three, "2026-01-02 12:00:00 and 2 more");
 }
